@@ -29,8 +29,8 @@ namespace {
 constexpr uint64_t kOpenMsMax = 60'000;
 constexpr uint64_t kLookUs = 500'000, kLooksMax = 50;  // how long a store that was opened puts itself in order
 
-// The fabric of the store, which also says what its workers have asked for. Each thread of the model has a worker for
-// its reads; the others are for what is written and for what goes on beside them (include/bonsai/options.h).
+// The store's fabric. It counts the work lists of each worker. Each thread of the model has a worker for its reads; the
+// other workers write and serve the background (include/bonsai/options.h).
 class CountedFabric final : public rdma::Fabric {
  public:
   CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads)
@@ -55,15 +55,15 @@ class CountedFabric final : public rdma::Fabric {
     return static_cast<uint32_t>(found != thread_of_.end() ? found->second : threads_);
   }
 
-  // The calling coroutine is one of the thread's.
+  // Counts the calling coroutine's lists for this thread.
   void join(size_t thread) { thread_of_[base::Scheduler::number()] = thread; }
-  // Of each worker. Requires, as traffic(): the workers are there.
+  // Lists posted, by worker. Requires: the workers exist, as for traffic().
   [[nodiscard]] std::vector<uint64_t> lists() const {
     std::vector<uint64_t> lists;
     for (const rdma::Worker* worker : workers_) lists.push_back(worker->traffic().round_trips);
     return lists;
   }
-  // That coroutines of the thread have posted since this was last asked.
+  // Lists that the thread's coroutines have posted since the last call.
   uint64_t take_lists(size_t thread) { return std::exchange(lists_[thread], 0); }
   [[nodiscard]] rdma::Traffic traffic() const {
     rdma::Traffic traffic;
@@ -72,7 +72,7 @@ class CountedFabric final : public rdma::Fabric {
   }
 
  private:
-  // Counts whose lists it posts.
+  // Counts the lists that each thread posts.
   class CountedWorker final : public rdma::Worker {
    public:
     CountedWorker(CountedFabric* fabric, std::unique_ptr<rdma::Worker> worker)
@@ -105,14 +105,14 @@ class CountedFabric final : public rdma::Fabric {
   };
 
   const std::unique_ptr<rdma::Fabric> fabric_;
-  std::vector<uint64_t> lists_;  // by thread; the last is for all that is none of them
+  std::vector<uint64_t> lists_;  // by thread; the last counts for everything that is no thread's
   const size_t threads_;
-  std::vector<const rdma::Worker*> workers_;  // in the order of a link's
+  std::vector<const rdma::Worker*> workers_;  // in the order of a link's workers
   std::map<size_t, size_t> thread_of_;        // by number of the coroutine
 };
 
-// Where the coroutines of one thread meet: what they ask for while as many groups of asks as may be are in flight goes
-// to the store together.
+// Groups the requests of one thread's coroutines. A request waits while `groups_max` groups are in flight; the requests
+// that wait go to the store together, as the next group.
 class Desk {
  public:
   struct Ask {
@@ -151,7 +151,7 @@ class Desk {
 
   static void wake(const Ask& ask) { base::Scheduler::current()->wake(ask.token); }
 
-  // Those that wait longest, of which the caller is the first.
+  // Serves the requests that have waited longest; the caller's is the first of them.
   void serve() {
     const auto end = waiting_.begin() + static_cast<ptrdiff_t>(std::min(waiting_.size(), kGroupMax));
     const std::vector<Ask*> group(waiting_.begin(), end);
@@ -184,9 +184,10 @@ class Desk {
   size_t groups_ = 0;  // in flight, or about to be
 };
 
-// What the coroutines of one thread share. The gets of a few go to the store each for itself, since the thread waits
-// for the network; those of more go together, one group at a time, since its processor binds, and a list costs it as
-// much as a fourth of an operation. Two groups of updates at a time did best for both.
+// The desks that the coroutines of one thread share. With few clients each get goes to the store alone, since the
+// thread waits for the network. With more clients gets go together, one group at a time: the thread's processor is the
+// bottleneck, and a list costs it a fourth of an operation. For updates two groups at a time were best with few and
+// with many clients.
 class Seats {
  public:
   Seats(DB* db, CountedFabric* fabric, size_t thread)
@@ -198,7 +199,7 @@ class Seats {
   [[nodiscard]] size_t thread() const { return thread_; }
   [[nodiscard]] Desk& gets() { return gets_; }
   [[nodiscard]] Desk& puts() { return puts_; }
-  // What the thread has posted since this was last asked.
+  // Lists that the thread has posted since the last call.
   uint64_t take_lists() { return fabric_.take_lists(thread_); }
 
  private:
@@ -238,7 +239,7 @@ class BonsaiClient final : public rivals::Client {
   Seats& seats_;
 };
 
-// The store is open as long as clients act: its threads are theirs, of one run.
+// The store is open only while clients act, because its threads are coroutines of one run.
 class BonsaiSystem final : public System {
  public:
   explicit BonsaiSystem(const StoreSize& size) : size_(size) {
@@ -250,7 +251,7 @@ class BonsaiSystem final : public System {
   ~BonsaiSystem() override {
     scale::register_fabric(scheme_, [](auto*) { return Status::NotSupported("the simulated network has ended"); });
   }
-  // Rivals' memory nodes, which there are too, hold nothing.
+  // The rivals' memory nodes exist, too, and hold nothing.
   [[nodiscard]] size_t fixed_bytes() const override { return 64; }
   [[nodiscard]] size_t bytes() const override { return 4'096; }
 
@@ -305,7 +306,7 @@ class BonsaiSystem final : public System {
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
 
  private:
-  // Simulations may run beside each other, on threads of their own.
+  // A name for each simulation, since simulations may run at the same time on threads of their own.
   static std::string new_scheme() {
     static std::atomic<uint64_t> made = 0;
     std::string scheme = "sim";
@@ -342,8 +343,8 @@ class BonsaiSystem final : public System {
     options.fabric_workers = static_cast<uint32_t>(CountedFabric::workers_for(size_.threads));
     return OpenForTest(options, {.read_unit_bytes = size_.read_unit_bytes}, path, &db_);
   }
-  // Runs are shorter than the times after which its background threads look whether there is something to do: metadata
-  // of dnodes to be loaded, say.
+  // Waits for background work, such as the loading of dnodes' metadata: a run is shorter than the intervals at which
+  // the background threads check for work.
   void put_in_order() {
     rdma::Traffic before;
     for (uint64_t look = 0; look < kLooksMax && (look < 2 || traffic() != before); ++look) {

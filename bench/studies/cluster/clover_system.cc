@@ -15,13 +15,13 @@ namespace {
 
 namespace clover = rivals::clover;
 
-// As published: the threads of the metadata server that answer calls, and those of a compute node that collect.
+// As published: threads of the metadata server that answer calls, and threads of a compute node that collect.
 constexpr size_t kMetadataWorkers = 8, kCollectors = 4;
-// Of a worker for a list. Published is 8.5 us for an insert at light load, and clients and wires alone take more here:
-// so it is the least that the model knows, that of a thread that does nothing but post.
+// A worker's processor time for a list. The paper has 8.5 us for an insert at light load, and clients and wires alone
+// take more in the model. So this is the least that the model has: a thread that only posts.
 constexpr double kWorkerListNs = 250;
 
-// Each of up to a million records has three slabs more, so that clients seldom wait for free ones.
+// Each record, up to a million, has three more slabs, so that clients seldom wait for free ones.
 class CloverSystem final : public System {
  public:
   CloverSystem(const StoreSize& size, clover::Persist persist) : persist_(persist) {

@@ -78,7 +78,7 @@ Status Cluster::connect(size_t compute_node, size_t thread, std::unique_ptr<riva
   return Status::OK();
 }
 
-// Servers serve until nobody acts: clients first, then what goes on beside them.
+// Servers serve until the clients are done, and then until the background is done.
 class Cluster::Run {
  public:
   Run(Cluster* cluster, const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body,

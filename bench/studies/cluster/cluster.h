@@ -40,31 +40,30 @@ class Cluster {
   [[nodiscard]] std::vector<rivals::MemoryNode*> nodes() const;
   // Bytes in use on all memory nodes.
   [[nodiscard]] size_t used_bytes() const;
-  // The fabric of a compute node, for what its clients share.
+  // The fabric of a compute node, for state that its clients share.
   [[nodiscard]] rdma::Fabric* compute_fabric(size_t compute_node);
-  // A node for one more server: calls `serve` while clients act, as it does the memory nodes. Connections know the
-  // server as one more node, after those. Requires: no run yet.
-  // `list_cpu_ns` as SimNetwork::make_fabric() has it.
+  // A node for one more server, which calls `serve` while clients act, as the memory nodes do. Connections see it as
+  // the node after the memory nodes. `list_cpu_ns`: as in SimNetwork::make_fabric(). Requires: no run yet.
   [[nodiscard]] std::unique_ptr<rdma::Fabric> make_fabric(std::optional<double> list_cpu_ns = {}) {
     return network_.make_fabric(list_cpu_ns);
   }
   void add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
-  // Adds a server that connections of seats do not know.
+  // Adds a server that seats do not connect to.
   void serve_beside(std::function<Status(uint64_t limit_ms)> serve) { servers_.push_back(std::move(serve)); }
 
-  // As SimNetwork has them.
+  // As in SimNetwork.
   void set_instant(bool instant) { network_.set_instant(instant); }
   void set_device(const rdma::SimDevice& device) { network_.set_device(device); }
 
-  // Work of a compute node beside its clients, on threads and connections of its own, until `stop` says that they are
-  // done.
+  // Background work of a compute node, on its own threads and connections. It ends when `stop` reports that the clients
+  // are done.
   struct Background {
     size_t threads;  // of each compute node
     std::function<Status(const rivals::Seat& seat, const std::function<bool()>& stop)> act;
   };
-  // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
-  // done. The same calls give the same run. Errors: Unavailable (a thread could not connect, or the clients came to no
-  // end), those of `background`.
+  // Runs `body` for every client of the shape at the same time, while the memory nodes serve. Returns when all clients
+  // are done. The same calls give the same run. Errors: Unavailable (a thread could not connect, or the clients did not
+  // finish), those of `background`.
   Status run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body,
              const Background& background = {});
 

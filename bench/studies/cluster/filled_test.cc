@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores that are filled without a model before something is measured.
+// Tests of stores that are filled without a model before a measurement.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ TrialOptions filled_options(KeyForm form) {
   return options;
 }
 
-// All records are there, with their values, and a store that was filled costs what one that was loaded does.
+// All records are there, with their values, and operations cost as much on a filled store as on a loaded one.
 TEST(Filled, StoresAreThoseThatWereLoaded) {
   for (const SystemEntry& entry : systems()) {
     for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
@@ -87,7 +87,7 @@ TEST(Filled, SpreadIsThatOfTheParts) {
   EXPECT_GT(few.spread, steady.spread);
 }
 
-// Filling misses no failure.
+// A failure during filling is reported.
 TEST(Filled, FailuresAreFound) {
   TrialOptions options = few_records();
   options.records = 2'000;

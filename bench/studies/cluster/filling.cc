@@ -26,7 +26,7 @@ constexpr double kWindowPercent = 5;
 constexpr uint64_t kEntriesMin = 64;  // RACE-like: a group has more than twenty
 constexpr size_t kFillingChunkBytes = size_t{4} << 10;
 
-// One run, and what its clients share.
+// The state of one run that its clients share.
 class Fill {
  public:
   Fill(const FillOptions& options, Filling* filling) : options_(options), filling_(*filling), cuckoo_(options.cuckoo) {
@@ -38,7 +38,7 @@ class Fill {
       filling_.windows.push_back({percent, 0, 0, {}, {}});
     filling_.beginnings = filling_.windows;
     cuckoo_.table.rows = rows();
-    // Groups of three buckets; a sub-table as large as the artefacts'.
+    // Groups of three buckets; a sub-table is as large as in the published code.
     race_.groups_per_sub_table = options.entries / race::kSlotsPerGroup;
     for (; race_.groups_per_sub_table > kGroupsMax; race_.groups_per_sub_table /= 2) ++race_.global_depth;
   }
@@ -114,7 +114,7 @@ class Fill {
     return client != nullptr ? client->counters().paths_outdated : 0;
   }
 
-  // cuckoo_client: the same client, or null if it is another one.
+  // cuckoo_client: `client` if that is RCuckoo-like, else null.
   Status fill(rivals::Client* client, const cuckoo::CuckooClient* cuckoo_client, const rivals::Seat& seat,
               std::vector<uint32_t>* own) {
     base::Random dice(base::splitmix64(options_.seed << 32 ^ seat.client));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that clients fill together, in virtual time.
+// Tests of hash tables that clients fill together, in virtual time.
 #include "bench/studies/cluster/filling.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 using Memory = FillOptions::Memory;
 using Search = rivals::rcuckoo::SearchOptions;
 
-// As in the draft of RCuckoo: one row a lock, one message for locks a list, A*, keys that are new.
+// The draft's settings of RCuckoo: one row a lock, one message for locks a list, A*, new keys.
 FillOptions options(Memory memory, rivals::Shape shape = {.compute_nodes = 4, .threads = 4}) {
   FillOptions options;
   options.entries = 8 * 1'680;
@@ -55,14 +55,14 @@ TEST(Filling, RaceTakesThreeRoundTripsHoweverFull) {
   race.reads_at_end = 1'000;
   Filling filling;
   ASSERT_EQ("OK", fill(race, &filling).ToString());
-  // Chunks of memory that clients ask for come on top: one list for 64 blocks.
+  // Requests for chunks of memory come on top: one list for 64 blocks.
   EXPECT_NEAR(filling.at(10).inserts.lists(), 3, .1);
   EXPECT_NEAR(filling.at(75).inserts.lists(), 3, .2) << "a lost compare-and-swap now and then";
   EXPECT_EQ(filling.at(50).inserts.lists_percentile(50), 3u);
   EXPECT_NEAR(filling.reads_at_end.reads.lists(), 2, .1);
 }
 
-// What makes inserts dear in a full table is that clients do not know what others have changed.
+// Inserts into a full table are expensive because clients do not know what others have changed.
 TEST(Filling, OldPicturesOfTheTableCostRoundTrips) {
   double lists[3] = {};
   for (const Memory memory : {Memory::kOracle, Memory::kComputeNode, Memory::kOwn}) {
@@ -74,7 +74,7 @@ TEST(Filling, OldPicturesOfTheTableCostRoundTrips) {
   EXPECT_LT(lists[1], lists[2]);
 }
 
-// The draft's simulation looks at the beginning of a window, and takes a release and the next request for one.
+// The draft's simulation measures the beginning of a window, and counts a release and the next request as one list.
 TEST(Filling, BeginningsOfWindowsAreAsLongAsTheirAnswers) {
   FillOptions own = options(Memory::kOwn);
   own.answers_max = 600;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of devices (rdma/sim/sim.h) against what others measured with the published systems: the engines' own code
-// runs on it. Fixed per system is one figure, the processor's time for a list, at light load; the rest is predicted.
-// docs/lab/models.md has this table, and what the model misses.
+// The model of devices (rdma/sim/sim.h) against published measurements: the systems' code runs on the model. One figure
+// per system is fitted, at light load: the processor's time for a list. The rest is predicted. docs/lab/models.md has
+// this table, and the effects that the model lacks.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -23,21 +23,22 @@ struct Case {
   const char* what;
   size_t threads, coroutines;
   double published;               // Mop/s
-  double low = .75, high = 1.25;  // what the model may make of it: read-only as here, contention by a factor of two
+  double low = .75, high = 1.25;  // accepted range, as a multiple: read-only as here, contention by a factor of two
 };
 
 struct Study {
   const char* system;
   rdma::SimDevice device;
-  double list_cpu_ns = 0;  // 0: the system's
+  double list_cpu_ns = 0;  // 0: the system's own
   size_t memory_nodes = 1;
-  double updates = 0;  // the rest reads
-  double alpha = 0;    // of the Zipf that gives the hottest key its share of the published number of keys; 0: uniform
-  // Reads of a record by each compute node before, which leave in its cache what a load by others did not.
+  double updates = 0;  // the rest are reads
+  double alpha = 0;    // Zipf exponent at which the hottest key has its published share; 0: uniform
+  // Reads of each record by each compute node before the measurement. They fill the node's cache, which a load by other
+  // nodes does not.
   uint64_t reads_before = 0;
   uint64_t records = 20'000;
   uint64_t backoff_ns = 0;
-  std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;  // in place of the system's
+  std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;  // in place of the system's own
   std::vector<Case> cases = {};
 };
 
@@ -66,7 +67,7 @@ double measured(const Study& study, const Case& one) {
   std::unique_ptr<Trial> trial;
   TrialResult result;
   EXPECT_EQ("OK", Trial::make(entry, options, &trial).ToString());
-  // Without local locks clients ask for remote ones again and again: where that takes no time, for ever.
+  // Without local locks clients request remote ones again and again; on a network that takes no time they never stop.
   const Status filled = study.make == nullptr ? trial->fill(options.records) : trial->load(&result);
   EXPECT_EQ("OK", filled.ToString());
   if (study.reads_before > 0) {
@@ -82,18 +83,18 @@ double measured(const Study& study, const Case& one) {
   return result.mops();
 }
 
-// Updates of RACE-like, at last with a wait after each compare-and-swap that was lost.
+// Updates of RACE-like; the last rows wait after each compare-and-swap that failed.
 template <class Add>
 void add_updates(const Study& race, const Add& add) {
   Study updates = race;
   updates.list_cpu_ns = 1'400;
   updates.updates = 1;
-  // .99 of 10^8 keys is .87 of 20,000; .90 is .725.
+  // Zipf exponents: .99 with 10^8 keys is like .87 with 20,000 keys, and .90 is like .725.
   add(updates, {{"updates, uniform", 16, 8, 3.73, .5, 2}});
   updates.alpha = .725;
   add(updates, {{"updates, .90", 16, 8, 3.11, .5, 2}});
   updates.alpha = .87;
-  // Of many, clients are not in each other's way as much as published.
+  // Many clients disturb each other less here than in the published figures.
   add(updates, {{"updates, .99", 16, 8, .67, .5, 2}, {"updates, .99", 96, 8, .18, .5, 5}});
   updates.backoff_ns = rivals::Backoff::kBaseNs;
   add(updates, {{"updates, .99, backoff", 16, 8, 1.74, .5, 2}, {"updates, .99, backoff", 96, 8, 1.43, .5, 4}});
@@ -111,7 +112,7 @@ std::vector<Study> studies() {
   add(race, {{"reads, 2 memory nodes", 1, 8, .574},
              {"reads, 2 memory nodes", 16, 8, 8.47},
              {"reads, 2 memory nodes", 32, 8, 15.8},
-             // Published with one compute node, whose own device is not modelled: it carries 24 Mop/s.
+             // The published rates are of one compute node, whose own device is not modelled; it carries 24 Mop/s.
              {"reads, 2 memory nodes", 48, 8, 20.8, 1, 1.5},
              {"reads, 2 memory nodes", 96, 8, 23.9, 1, 1.9}});
   add_updates(race, add);
@@ -138,7 +139,7 @@ std::vector<Study> studies() {
   half.updates = .5;
   half.alpha = .87;
   add(half, {{"A, .99", 7, 1, .815, .5, 2}, {"A, .99", 56, 1, 2.34, .5, 4}});
-  // A lock is one of 16 rows': of few records there are few locks, so only the shape is compared.
+  // A lock covers 16 rows. Few records have few locks, so only the shape is compared.
   half = cuckoo;
   half.updates = .5;
   half.alpha = .87;
@@ -168,8 +169,8 @@ TEST(DeviceModel, MeetsWhatOthersMeasured) {
   }
 }
 
-// Half updates, .99. Nothing is published of it; a simulation made from its sources has 1.79 and .94 Mop/s of 16 x 8
-// and 94 x 8 clients, where one of Sherman with local locks has 4.33 and 5.71.
+// Half updates, .99. No figures are published. A simulation built from the published code has 1.79 and .94 Mop/s for 16
+// x 8 and 94 x 8 clients; the same simulation of Sherman with local locks has 4.33 and 5.71.
 TEST(DeviceModel, ShermanWithoutLocalLocksCollapses) {
   Study sherman{.system = "Sherman-like", .device = rdma::SimDevice::cx6(), .updates = .5, .alpha = .87};
   Study without = sherman;

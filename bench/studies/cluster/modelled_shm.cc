@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shm` with a modelled network, for programs that link this file: BONSAI_SHM_LATENCY_NS delays what this process asks
-// of others by so much, BONSAI_SHM_BYTES_PER_SECOND by the time that its bytes take on such a link (each thread has a
-// link of its own). Results say that it is modelled.
+// `shm` with a modelled network, in programs that link this file. BONSAI_SHM_LATENCY_NS delays each request of this
+// process to others. BONSAI_SHM_BYTES_PER_SECOND delays it by the time of its bytes on such a link; each thread has its
+// own link. Results are labelled as modelled.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kModelLatencyNsMax = 1'000'000'000;
 
-// A number in the environment; 0 without one. Errors: InvalidArgument.
+// Reads a number from the environment; 0 if it is not set. Errors: InvalidArgument.
 Status number_from(const char* variable, uint64_t max, uint64_t* number) {
   const char* const text = std::getenv(variable);
   *number = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of `shm` that the environment models, in programs with the studies.
+// Tests of the network of `shm` that the environment models, in programs with the studies.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -23,7 +23,7 @@ size_t chunks_bytes(const StoreSize& size) {
   return (size_t{64} << 20) + (std::max(size.runs_max, kUsualRuns) - kUsualRuns) * kClientsMax * kChunkBytes;
 }
 
-// At the end of a load 80 % of the slots are in use, of large ones 70 %.
+// After a load 80 % of the slots are in use, 70 % of the slots of large records.
 class RaceSystem final : public System {
  public:
   explicit RaceSystem(const StoreSize& size) : size_(size) {
@@ -78,7 +78,7 @@ class ShermanSystem final : public System {
   }
   [[nodiscard]] size_t fixed_bytes() const override { return rivals::sherman::fixed_bytes(tree_); }
   [[nodiscard]] size_t bytes() const override {
-    // Pages at least half full, and inner ones.
+    // Leaves are at least half full; the rest are inner pages.
     const size_t pages = size_.records_max * 3 / tree_.layout.records_max(0) + 64;
     return fixed_bytes() + chunks_bytes(size_) + pages * rivals::sherman::kPageBytes;
   }
@@ -108,7 +108,7 @@ class ShermanSystem final : public System {
   std::vector<std::unique_ptr<rivals::sherman::ComputeNode>> nodes_;
 };
 
-// At the end of a load 80 % of the entries are in use, so that inserts find paths of four moves.
+// After a load 80 % of the entries are in use, so that inserts find paths of four moves.
 class CuckooSystem final : public System {
  public:
   explicit CuckooSystem(const StoreSize& size) {

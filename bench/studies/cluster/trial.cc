@@ -31,7 +31,8 @@ RecordShape shape_of(const SystemEntry& entry, const TrialOptions& options) {
   return {.key_form = options.key_form, .hashed = !entry.narrow};
 }
 
-// Of the mean duration of a part: Student's t for nine degrees of freedom.
+// Half of the relative 95 % confidence interval of the mean duration of a part, by Student's t for nine degrees of
+// freedom.
 double spread_of(const std::vector<uint64_t>& part_ends_ns) {
   constexpr double kStudent = 2.262;
   if (part_ends_ns.size() != TrialResult::kParts + 1) return 0;
@@ -45,14 +46,15 @@ double spread_of(const std::vector<uint64_t>& part_ends_ns) {
   return mean > 0 ? kStudent * std::sqrt(squares / (parts - 1) / parts) / mean : 0;
 }
 
-// Who fills: so many that what they ask for goes out together where a system can do that.
+// The clients that fill a store: enough of them to fill groups, where a system groups requests.
 constexpr rivals::Shape kFillers = {.threads = 1, .coroutines = 16};
-// Each of them takes so long for an insert, so that what goes on beside them keeps up.
+// Duration of an insert of each of them, so that the background keeps up.
 constexpr uint64_t kFillNs = 2'000;
 
 }  // namespace
 
-// What the clients of one run share. Counted is from the beginning of one operation to that of the last one.
+// The state that the clients of one run share. The counters cover the time from the beginning of one operation to that
+// of the last one.
 class Trial::Run {
  public:
   Run(const Trial& trial, const rivals::Shape& the_shape, const Workload* the_workload, uint64_t operations,
@@ -77,7 +79,7 @@ class Trial::Run {
     for (++met_; met_ < clients_ && failed.ok();) base::sleep_us(1);
     if (measured) cluster_.set_instant(false);
   }
-  // Whether the client is to begin another operation.
+  // True when the client is to begin another operation.
   bool begin() {
     if (!failed.ok() || begun_ == operations_) return false;
     if (begun_ == skipped_) first_ = now();
@@ -88,11 +90,11 @@ class Trial::Run {
     if (++begun_ == operations_) last_ = now();
     return true;
   }
-  // An operation has ended that began at `began_ns`.
+  // Counts the end of an operation that began at `began_ns`.
   void note(uint64_t began_ns) {
     if (measured && begun_ > skipped_ && began_ns >= first_.ns) latency.record(base::now_ns() - began_ns);
   }
-  // The thread of the connection computes for so long, when it has done with what other coroutines gave it.
+  // Occupies the connection's thread for this time, once it has done the work of its other coroutines.
   void compute(const rivals::Connection* connection, double ns) {
     if (ns == 0 || !measured) return;
     uint64_t& busy_until_ns = busy_until_ns_.at(connection);
@@ -107,7 +109,7 @@ class Trial::Run {
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
   [[nodiscard]] double spread() const { return spread_of(part_ends_ns_); }
   [[nodiscard]] uint64_t server_busy_ns() const { return last_.server_busy_ns - first_.server_busy_ns; }
-  // Of the worker that posted most of them.
+  // The lists of the worker that posted most.
   [[nodiscard]] uint64_t shared_lists() const {
     uint64_t most = 0;
     for (size_t i = 0; i < last_.shared_lists.size(); ++i) {
@@ -175,7 +177,7 @@ class Trial::Client {
   }
 
  private:
-  // That the thread has to compute: for an operation, and for the lists that it has posted meanwhile.
+  // Processor time of the thread: for an operation, and for the lists that it has posted meanwhile.
   double processor_ns() {
     const auto lists = static_cast<double>(trial_.system_->take_lists(seat_.connection));
     return trial_.entry_.operation_cpu_ns + lists * trial_.device_.list_cpu_ns;

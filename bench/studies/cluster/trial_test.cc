@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runner of the rivals in virtual time.
+// Tests of the runner of systems in virtual time.
 #include "bench/studies/cluster/trial.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TrialResult run(const SystemEntry& entry, const TrialOptions& options, char lett
   return result;
 }
 
-// What operations cost where all clients update a few records, with and without a wait after lost compare-and-swaps.
+// The cost of operations when all clients update a few records, with and without a wait after failed compare-and-swaps.
 TEST(Trial, BackoffSavesMessagesWhereClientsCompete) {
   Workload hot;
   hot.name = "hot";
@@ -91,7 +91,7 @@ TEST(Trial, RunsEveryWorkloadOnEverySystem) {
   }
 }
 
-// The rates are those that lists and round trips permit one client.
+// The rates are those that lists and round trips allow one client.
 TEST(Trial, OneClientTakesItsRoundTripsAndItsProcessor) {
   for (const SystemEntry& entry : systems()) {
     const TrialOptions options = small(1, 1);
@@ -101,7 +101,7 @@ TEST(Trial, OneClientTakesItsRoundTripsAndItsProcessor) {
     const Ceiling ceiling = ceiling_of(reads, device, options.shape, 1, entry.operation_cpu_ns);
     EXPECT_EQ(ceiling.binds, "round trips");
     EXPECT_LT(reads.mops(), ceiling.mops * 1.01) << entry.name;
-    // A waiting store looks about once in a microsecond whether its answer has come.
+    // A waiting store polls for its answer about once in a microsecond.
     EXPECT_GT(reads.mops(), ceiling.mops * (entry.name == "Bonsai" ? .6 : .9)) << entry.name;
   }
 }
@@ -124,13 +124,14 @@ TEST(Trial, CostsAreThoseOfTheOperationTables) {
   for (const auto& [name, expected] : lists) EXPECT_NEAR(run(*find_system(name), small(), 'c').lists(), expected, .1);
   EXPECT_NEAR(run(*find_system("Sherman-like"), small(), 'c').bytes(), 1'024, 50);
   EXPECT_NEAR(run(*find_system("Clover-like"), small(), 'c').bytes(), 136, 10);
-  // Durability costs round trips of changes, and none of reads.
+  // Durability adds round trips to changes and none to reads.
   const double plain = run(*find_system("Sherman-like"), small(), 'a').lists();
   const double durable = run(*find_system("Sherman-persist-like"), small(), 'a').lists();
   EXPECT_NEAR(durable - plain, .5, .1) << "one more of every update";
 }
 
-// Paging is what its cache is: without misses it asks the memory node for nothing, and a thread's processor binds.
+// The page cache decides what Paging costs: without misses it sends nothing to the memory node, and a thread's
+// processor is the bottleneck.
 TEST(Trial, CachesHaveTheSizeThatIsAskedFor) {
   for (const char* name : {"Clover-like", "PACTree-paging-like"}) {
     TrialOptions options = small();
@@ -161,8 +162,8 @@ TEST(Trial, SomeSystemsHaveOneComputeNode) {
   }
 }
 
-// The product's store, whose pool is elsewhere: what coroutines of a thread ask for at the same time goes out together,
-// reads are of records, and a durable put is a round trip.
+// The product's store with a remote pool: requests that the coroutines of a thread make at the same time go out
+// together, reads are of records, and a durable put takes one round trip.
 TEST(Trial, BonsaiAsksForMuchAtOnce) {
   const SystemEntry& bonsai = *find_system("Bonsai");
   const TrialResult alone = run(bonsai, small(1, 1), 'c'), many = run(bonsai, small(4, 8), 'c');
@@ -172,9 +173,9 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_GT(many.mops(), 8 * alone.mops());
   const TrialResult puts = run(bonsai, small(1, 1), 'l');
   EXPECT_GT(puts.lists(), .95);
-  // Which puts come together differs from seed to seed: a put takes .62 lists, give or take .05. A fence that ends
-  // early leaves others less time to join: since lanes retire for all threads it is .625 lists at 3.62 Mop/s, and was
-  // .603 at 3.59.
+  // The seed decides which puts come together: a put takes .62 lists, plus or minus .05. A fence that ends early leaves
+  // others less time to join: since lanes retire for all threads a put takes .625 lists at 3.62 Mop/s, and before it
+  // took .603 at 3.59.
   constexpr uint64_t kSeeds = 120;
   double lists = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -185,8 +186,8 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_LT(lists, .64 * puts.lists());
 }
 
-// Its threads read and log over many workers, and pay for the lists with their own time; what offloading writes goes
-// over one.
+// The store's threads read and log over many workers, and their own time pays for the lists. Offloading writes over one
+// worker.
 TEST(Trial, BonsaiReadsAndLogsByManyWorkers) {
   const SystemEntry& bonsai = *find_system("Bonsai");
   const TrialOptions options = small(36, 4);
@@ -204,7 +205,7 @@ TEST(Trial, BonsaiReadsAndLogsByManyWorkers) {
   EXPECT_LT(writes.shared_lists, writes.traffic.round_trips * 2 / 3);
 }
 
-// Eight threads of the metadata server share the inserts, and they are what bounds a load.
+// Eight threads of the metadata server share the inserts, and they bound the rate of a load.
 TEST(Trial, CloverLoadsByTheWorkersOfItsMetadataServer) {
   const SystemEntry& clover = *find_system("Clover-like");
   TrialOptions options = small(36, 4);
@@ -237,8 +238,8 @@ TEST(Trial, SameSeedsGiveSameRuns) {
   }
 }
 
-// Whoever gives locks back must not take them again at once: the faster a device is at that, the longer would a client
-// wait who needs them to go on, up to the 100 ms of its patience.
+// A client that releases locks must not take them again at once. Otherwise a client that needs them would wait longer
+// the faster the device is, up to the 100 ms of its patience.
 TEST(Trial, FastAtomicsDoNotKeepLocksFromOthers) {
   TrialOptions options{.records = 20'000, .shape = {.threads = 36, .coroutines = 4}};
   options.device.same_address_ns = 111;
@@ -247,7 +248,7 @@ TEST(Trial, FastAtomicsDoNotKeepLocksFromOthers) {
   EXPECT_GT(load.mops(), 1);
 }
 
-// A read of a wrong value, and an operation that fails, end the run.
+// A wrong value that is read ends the run, and so does an operation that fails.
 class FaultySystem final : public System {
  public:
   enum class Fault : uint8_t { kForgets, kMixes } static inline fault = Fault::kForgets;

@@ -53,7 +53,7 @@ void print_tables(const Experiment& experiment, const ExperimentResult& result, 
   for (const std::string& label : result.labels) std::printf("%s\n", label.c_str());
 }
 
-// Measures one experiment, writes and prints what came out.
+// Measures one experiment, then writes and prints its result.
 Status measure_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
   ExperimentResult result;
   const Status measured = experiment.run(plan, &result);
@@ -74,7 +74,7 @@ Status measure_one(const Experiment& experiment, const ExperimentPlan& plan, Man
   return Status::OK();
 }
 
-// The same in a child process: a library that ends it takes this experiment only.
+// Runs measure_one() in a child process: a library that ends its process ends only this experiment.
 Status run_one(const Experiment& experiment, const ExperimentPlan& plan, const Manifest& manifest, StatusLine* line) {
   const auto work = [&](const Send&) {
     BONSAI_RETURN_IF_ERROR(measure_one(experiment, plan, manifest, line));
@@ -85,7 +85,7 @@ Status run_one(const Experiment& experiment, const ExperimentPlan& plan, const M
       work, [](std::string_view) { return Status::OK(); }, *plan.stop);
 }
 
-// Whether the directory has it, measured by the same commit with the same flags.
+// True if the directory has the result of the same commit with the same flags.
 bool is_done(const std::string& directory, const std::string& name, const Manifest& manifest) {
   std::ifstream in(directory + "/" + name + ".json");
   const auto json = nlohmann::ordered_json::parse(in, nullptr, false);
@@ -113,7 +113,7 @@ int run_session_of(ExperimentRequest request, const std::atomic<bool>& interrupt
                            .on_left_out = {}};
   const auto remove_abandoned = [&] {
     remove_abandoned_pools(request.plan.config.pool_dir, request.plan.config.out_dir, note);
-    remove_abandoned_pools("", "/tmp", note);  // where a cluster's are
+    remove_abandoned_pools("", "/tmp", note);  // where a cluster has its pools
   };
   remove_abandoned();
   Manifest manifest;
@@ -153,7 +153,7 @@ int run_words(const std::vector<std::string>& words) {
   return run_session_of(std::move(request), catch_interrupts());
 }
 
-// For `bonsai-bench list`.
+// The text for `bonsai-bench list`.
 std::string listed() {
   std::vector<std::vector<std::string>> rows;
   for (const Experiment& each : experiment_list()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any words as the command line of `bonsai-bench fabric`: refused with a remedy, or a request within its bounds.
+// Fuzzes the command line of `bonsai-bench fabric`: any words are refused with a remedy, or give a request within its
+// bounds.
 #include <gflags/gflags.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of the studies' commands, word by word. Nothing is run.
+// Tests of the flags of the studies' commands, one by one. Nothing is run.
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
 
@@ -117,7 +117,7 @@ TEST_F(StudyFlags, OfTheFabric) {
   refuses({"--waits=spin"}, {"--waits=spin", "poll or block"});
 }
 
-// With the commands of the studies there are their flags, in the manifest and in the help.
+// The commands of the studies bring their flags into the manifest and the help.
 TEST_F(StudyFlags, AreAmongOursAndInTheHelp) {
   const std::map<std::string, std::string> values = flag_values();
   for (const char* name : {"records", "scale", "rate-first", "idle-seconds", "providers", "cell-ms", "perftest"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the studies as a person meets them: what they say, which files they write, and their exit codes, also
-// of a sweep that is stopped amid its work.
+// Tests of the studies' commands as programs: their output, files and exit codes, also when a sweep is stopped in the
+// middle.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -93,7 +93,7 @@ TEST_F(Studies, SweepsAndGoesOn) {
   EXPECT_NE(again.output.find("has 2 samples"), std::string::npos) << again.output;
 }
 
-// The page of published figures names only commands that there are, one in each row, and every experiment is on it.
+// The page of published figures names only commands that exist, one in each row, and names every experiment.
 TEST_F(Studies, KnowsEveryCommandOfTheReproductionPage) {
   const char* page = std::getenv("BONSAI_REPRODUCTION_PAGE");
   ASSERT_NE(page, nullptr) << "set BONSAI_REPRODUCTION_PAGE to docs/reproduction.md";

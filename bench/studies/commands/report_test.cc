@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of experiments and of the fabric in report.html.
+// Tests of the sections of experiments and of the fabric in report.html.
 #include "bench/pages/report.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST(Report, HasTheLabelsOfExperimentsAndOfTheFabricInTheirSections) {
   }
 }
 
-// Whatever a study says is text on the page, and the page loads nothing.
+// Any text of a study is plain text on the page, and the page loads nothing.
 TEST(Report, ShowsWhatAStudySaysAsText) {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&";
   Experiment made_up = experiment();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the studies: what their flags ask for. Each command is one file, which defines its flags.
+// The flags of the studies' commands as requests. Each command is one file, which defines its flags.
 #ifndef BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
 #define BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
 
@@ -27,20 +27,20 @@ Status sweep_of_flags(SweepRequest* request);
 
 // `bonsai-bench experiment NAME` with its flags.
 struct ExperimentRequest {
-  bool resumes = false;                        // what the directory has of this commit and these flags is not measured
+  bool resumes = false;                        // skip experiments that the directory has of this commit and these flags
   std::vector<const Experiment*> experiments;  // not empty
   ExperimentPlan plan;
 };
 
 // Builds the request for the experiment, or its figures, called `name`. Errors: InvalidArgument (no such experiment,
-// listing those that there are; bounds).
+// with a list of all experiments; bounds).
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
 
 // `bonsai-bench fabric` with its flags.
 struct FabricRequest {
   FabricConfig config;
-  std::optional<FabricAddress> serve;  // be the far side there
-  bool once = false;                   // until the first node that was served has gone
+  std::optional<FabricAddress> serve;  // serve as the far side at this address
+  bool once = false;                   // stop when the first node that was served has gone
   std::string out_dir;
 };
 

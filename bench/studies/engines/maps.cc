@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ordered concurrent maps of bench/studies/maps as engines: KiWi's rivals. Volatile; records of 8 + 8 bytes, as in
-// its paper.
+// The ordered concurrent maps of bench/studies/maps, KiWi's rivals, as engines. Volatile; records of 8 + 8 bytes, as in
+// KiWi's paper.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace bonsai::bench {
 namespace {
 
-// Whose order as an integer is that of the key's bytes.
+// The key as an integer of the same order.
 uint64_t number_of(std::string_view key) {
   uint64_t big_endian;
   std::memcpy(&big_endian, key.data(), sizeof big_endian);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store as a user leaves it who never calls Drain: what a load has written to the media, what the process holds,
-// and how fast reads are, some seconds after the load and beside an updater, against the store drained and in order.
+// The store of a user who never calls Drain: bytes that a load wrote to the media, memory of the process, and the speed
+// of reads some seconds after the load and beside an updater, compared with the drained store.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -101,7 +101,7 @@ class Study {
     kAtLmdbUpdates,
     kAtLmdbRatio
   };
-  // Of one turn of members, by part; of several, in the order of the turns.
+  // The rates of one turn by part, or the figures of several turns in order.
   struct Rates {
     std::vector<double> reads, updates;
   };
@@ -135,7 +135,7 @@ class Study {
     result_.rows.push_back(std::move(row));
   }
 
-  // Gets, then scans, in the state that the last row is about.
+  // Measures gets, then scans, in the state that the last row describes.
   Status read(Engine* engine) {
     Row& row = result_.rows.back();
     const std::vector<Member> gets(threads_, {.part = Part::kGet, .depth = kDepth});
@@ -167,7 +167,7 @@ class Study {
     return Status::OK();
   }
 
-  // With the best that the store does drained.
+  // Compares with the best rates of the drained store.
   void compare() {
     for (const auto& [from, to] : {std::pair(kAtGets, kAtGetsRatio), {kAtScans, kAtScansRatio}}) {
       const double best = std::max(*result_.rows[kDrained][from], *result_.rows[kInOrder][from]);
@@ -177,8 +177,8 @@ class Study {
     }
   }
 
-  // The two stores take turns: first with an updater of ours that does as many updates as LMDB's did, from the order
-  // that the drained store is in, then with one that goes as fast as it can, as LMDB's always does.
+  // The two stores take turns. First Bonsai's updater does as many updates as LMDB's did, on a store that was drained.
+  // Then it goes as fast as it can, as LMDB's always does.
   Status beside_puts(Engine* bonsai) {
     const std::vector<Member> members = {{Part::kScan, kScan}, {Part::kPut}};
     const EngineEntry* const lmdb = find_engine("lmdb");

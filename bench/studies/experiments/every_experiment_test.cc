@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every experiment, run for a moment: what it leaves has the form that its readers rely on, says what was emulated or
-// made smaller, and can be interrupted.
+// Runs every experiment at trial size: the result has the form that its readers rely on, names what was emulated or
+// made smaller, and the run can be interrupted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using bonsai::testing::budget;
 
-// These take some seconds even for a moment. The figures of MELT share their samples and have a test of their own.
+// These take some seconds even at trial size. The figures of MELT share their samples and have a test of their own.
 const std::set<std::string_view> kSlow = {"recovery"};
 
 std::vector<const Experiment*> experiments() {
@@ -68,7 +68,7 @@ class EveryExperiment : public ::testing::TestWithParam<const Experiment*> {
 };
 INSTANTIATE_TEST_SUITE_P(Experiments, EveryExperiment, ::testing::ValuesIn(experiments()), name_of);
 
-// What is wrong with the table; empty = nothing.
+// Describes a fault of the table; empty = none.
 std::string wrong_in_table(const ExperimentResult& result) {
   if (result.columns.size() < 2 || result.rows.empty()) return "nothing is in it";
   std::set<std::string> names;
@@ -99,7 +99,7 @@ std::string wrong_in_table(const ExperimentResult& result) {
   return {};
 }
 
-// What a reader would not learn; empty = nothing.
+// Names facts that the page withholds from a reader; empty = none.
 std::string unsaid(const Json& json, const std::string& page) {
   std::vector<std::string> must = {json.at("title"), json.at("source"), json.at("name")};
   for (const Json& label : json.at("labels")) must.push_back(label);
@@ -130,7 +130,7 @@ TEST_P(EveryExperiment, LeavesATableThatItsReadersCanRelyOn) {
   }
   for (const char* wrong : {"nan", " inf", "%s", "-nan", "  "})
     EXPECT_EQ(labels.find(wrong), std::string::npos) << labels;
-  // No device of this kind is in a machine that runs tests: whatever stood in for it is named, or the labels say so.
+  // Machines that run tests have no such device: the result names the substitute, or its labels do.
   if (result_.medium) {
     EXPECT_TRUE(result_.medium->emulated) << result_.medium->text;
     EXPECT_FALSE(result_.medium->text.empty());
@@ -172,7 +172,7 @@ TEST_P(EveryExperiment, EndsWhenItIsInterrupted) {
   }
 }
 
-// The judges above, on tables that are wrong each in one way.
+// Tests of the judges above, on tables with one fault each.
 TEST(WrongTables, AreFound) {
   const ExperimentResult sound{
       .columns = {{"thread", "threads"}, {"ours", "M/s", true}, {"theirs", "M/s", true, "why"}},

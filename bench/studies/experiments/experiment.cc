@@ -22,7 +22,7 @@ constexpr int kExperimentVersion = 1;
 constexpr const char* kPublishedName = "published";
 constexpr const char* kGoalsName = "goals";
 
-// Counts are whole numbers in the file, too.
+// Counts are written as whole numbers.
 Json number_json(double value) {
   const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
   return whole ? Json(static_cast<int64_t>(value)) : Json(value);
@@ -46,7 +46,7 @@ Json rows_json(const std::vector<Column>& columns, const std::vector<Row>& rows)
   return out;
 }
 
-// One run; its result is appended to *runs.
+// Measures one run and appends its result to *runs.
 Status measure_once(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config,
                     const Workload& workload, std::vector<RunResult>* runs) {
   std::vector<RunResult> results;

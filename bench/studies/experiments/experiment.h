@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of experiments: a table or figure of a paper, or the goals of docs/design.md, section 6, measured here and
-// shown beside the published figures or the goals. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json,
-// DIR/NAME.csv, DIR/NAME.svg and a section of DIR/report.html.
+// The frame of experiments. An experiment measures a table or figure of a paper, or the goals of docs/design.md,
+// section 6, and shows it beside the published figures or the goals. `bonsai-bench experiment NAME --out=DIR` writes
+// DIR/NAME.json, DIR/NAME.csv, DIR/NAME.svg and a section of DIR/report.html.
 //
 // An experiment is one file NAME.cc here with a variable `const Registered<Experiment>`. A study with several figures
 // is a group: one Experiment per figure. A variant that cannot be measured today is a column with a reason and no
@@ -23,12 +23,12 @@
 namespace bonsai::bench {
 
 enum class Scale : uint8_t {
-  kTrial,  // a moment; only to see that it works
+  kTrial,  // a moment, to check that it works
   kSmall,  // seconds
   kPaper,  // as much data as the paper, or the goal
 };
 
-// The values that the user gave on the command line. They count where an experiment says so.
+// Values from the command line. An experiment that uses them says so.
 struct AskedFor {
   std::optional<uint64_t> records = {};
   std::optional<uint64_t> operations = {};
@@ -44,7 +44,7 @@ struct ExperimentPlan {
   RunConfig config;     // seed, pool_dir, out_dir and pin are the user's
   AskedFor asked;
   const std::atomic<bool>* stop = nullptr;
-  RunListener listener;  // gets phases, progress and notes; results are the experiment's own
+  RunListener listener;  // gets phases, progress and notes; results stay with the experiment
 
   [[nodiscard]] bool is_trial() const { return scale == Scale::kTrial; }
 };
@@ -54,28 +54,27 @@ struct Column {
   std::string unit;
   bool charted = false;
   std::string absent = {};              // why it has no figures; empty = it has
-  std::vector<std::string> words = {};  // unless empty, a figure is the place of a word in here
+  std::vector<std::string> words = {};  // if not empty, a figure is an index into these words
 };
 
-// A line of the table: a figure or nothing for each column.
+// A line of the table: for each column a figure or nothing.
 using Row = std::vector<std::optional<double>>;
 
 struct ExperimentResult {
-  // The first is the horizontal axis of the chart; where it has words, the chart has bars.
+  // The first column is the horizontal axis of the chart; if it has words, the chart has bars.
   std::vector<Column> columns;
   std::vector<Row> rows;
   std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the paper
   std::optional<MediumUse> medium;
 };
 
-// The kind of figures that the results are compared with.
+// The kind of figures that results are compared with.
 enum class ReferenceKind : uint8_t {
   kPublished,  // figures of the paper that Experiment::source names, from other hardware
   kGoals,      // docs/design.md, section 6
 };
 
-// The figures to compare with, if there are any. Columns have the names, and words the meaning, that they have in
-// ExperimentResult.
+// The figures to compare with, possibly none. Columns have the names and words of the columns in ExperimentResult.
 struct Reference {
   std::vector<std::string> columns;
   std::vector<Row> rows;
@@ -97,44 +96,44 @@ struct Experiment {
 // Every experiment of this build.
 [[nodiscard]] inline const std::vector<Experiment>& experiment_list() { return Registered<Experiment>::all(); }
 inline constexpr std::string_view kAllExperiments = "all";
-// The experiment called `name`; or all of the group `name`; or every one if it is kAllExperiments; or none.
+// The experiment called `name`, all of the group `name`, all experiments for kAllExperiments, or none.
 [[nodiscard]] std::vector<const Experiment*> find_experiments(std::string_view name);
 
-// Runs the steps once on the engines, which take turns; *results are those of every phase, in order. Errors:
-// Unavailable when operations failed or the user interrupted, others as run_engines_in_turns().
+// Runs the steps once on the engines, which take turns; *results has every phase in order. Errors: Unavailable when
+// operations failed or the user interrupted, others as run_engines_in_turns().
 Status measure_in_turns(const ExperimentPlan& plan, const std::vector<EngineEntry>& engines, const RunConfig& config,
                         const std::vector<Step>& steps, std::vector<RunResult>* results);
 
-// plan.repeat runs of one workload, each on a freshly loaded engine; *result is the one in the middle. Errors:
-// Unavailable when operations failed or the user interrupted, NotSupported when the engine cannot run the workload,
-// others as run_engine().
+// Runs one workload plan.repeat times, each on a freshly loaded engine; *result is the median run. Errors: Unavailable
+// when operations failed or the user interrupted, NotSupported when the engine cannot run the workload, others as
+// run_engine().
 Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config, const Workload& workload,
                RunResult* result);
 
-// A cell of the column as words: its word, or the figure in the form of printf(), or a dash.
+// A cell as text: its word, its figure as printf() would print it, or a dash.
 [[nodiscard]] std::string cell_text(const Column& column, const std::optional<double>& cell);
 
-// The heading over the reference of the experiment with this JSON.
+// The heading above the reference of the experiment with this JSON.
 [[nodiscard]] std::string reference_heading(const nlohmann::ordered_json& experiment);
 
-// The columns of a reference, with the words that the result's columns of the same names have.
+// The columns of a reference, with the words of the result's columns of the same names.
 [[nodiscard]] std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result);
 
-// Gives the columns that have no figure in any row this reason, unless they have one.
+// Sets this reason for columns without any figure, unless they have one.
 void explain_empty_columns(std::string_view reason, ExperimentResult* result);
 
-// The counts of threads out of `wanted` that are within plan.threads_max, and threads_max itself.
+// The counts in `wanted` that are at most plan.threads_max, and threads_max itself.
 [[nodiscard]] std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted);
 
 // The content of DIR/NAME.json (docs/results.md).
 [[nodiscard]] nlohmann::ordered_json experiment_json(const Experiment& experiment, const ExperimentResult& result,
                                                      const Manifest& manifest);
 
-// The section of the report, and the picture as a file of its own, both of such JSON.
+// The section of the report, and the picture as a separate file, both from such JSON.
 [[nodiscard]] std::string experiment_section(const nlohmann::ordered_json& experiment);
 [[nodiscard]] std::string experiment_svg(const nlohmann::ordered_json& experiment);
 
-// True when `json` is what experiment_json() makes.
+// True if `json` has the form that experiment_json() writes.
 [[nodiscard]] bool is_experiment(const nlohmann::ordered_json& json);
 
 // Writes NAME.json, NAME.csv and NAME.svg. Errors: IoError.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an experiment looks: a chart of what was measured here, one of the published figures or goals, and both tables.
+// Pictures of an experiment: a chart of its figures, one of the published figures or goals, and both tables.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -35,7 +35,7 @@ std::string text_of(const Json& cell) {
   return cell.is_string() ? cell.get<std::string>() : cell.is_number() ? short_number(cell.get<double>()) : kDash;
 }
 
-// Figures that differ by more than so many times get logarithmic axes.
+// Axes are logarithmic when figures differ by more than this factor.
 constexpr double kLinearXMax = 1000;
 constexpr double kLinearYMax = 50;
 
@@ -88,13 +88,13 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   return chart;
 }
 
-// Whether the rows have names instead of places on an axis.
+// True if rows have names instead of positions on an axis.
 bool has_names(const Json& experiment) {
   const Json& rows = experiment.at("rows");
   return !rows.empty() && rows.at(0).at(experiment.at("columns").at(0).get<std::string>()).is_string();
 }
 
-// The names of the rows: what the first column says, and, where rows would share it, the columns after it.
+// The names of the rows: the first column's text and, where rows would share it, the text of the next columns.
 std::vector<std::string> names_of(const Json& experiment) {
   const Json& charted = experiment.at("charted");
   std::vector<std::string> names(experiment.at("rows").size());
@@ -114,7 +114,8 @@ std::string with_unit(const Json& experiment, const std::string& series) {
   return unit.empty() ? series : series + ": " + unit;
 }
 
-// A row's figures, a bar for each series; the first bar has this label, the others are outlined and have the series'.
+// Adds a row's figures, a bar for each series. The first bar has this label; the others are outlined and have the
+// series' label.
 void add_row(const Json& experiment, size_t row, const std::string& row_name, const std::string& first_label,
              std::vector<Bar>* bars) {
   const Json& charted = experiment.at("charted");
@@ -128,7 +129,7 @@ void add_row(const Json& experiment, size_t row, const std::string& row_name, co
   }
 }
 
-// A figure of each row that has one.
+// The series' figure of each row that has one.
 std::vector<Bar> bars_of_series(const Json& experiment, size_t series, const std::vector<std::string>& names) {
   std::vector<Bar> bars;
   for (size_t row = 0; row < names.size(); ++row) {
@@ -139,7 +140,7 @@ std::vector<Bar> bars_of_series(const Json& experiment, size_t series, const std
   return bars;
 }
 
-// Whether all have one unit.
+// True if all series have one unit.
 bool can_be_compared(const Json& experiment) {
   const Json& charted = experiment.at("charted");
   const auto unit_of = [&](const Json& series) { return experiment.at("units").at(series.get<std::string>()); };
@@ -147,8 +148,8 @@ bool can_be_compared(const Json& experiment) {
   return unit != "" && std::all_of(charted.begin(), charted.end(), [&](const Json& s) { return unit_of(s) == unit; });
 }
 
-// Series that can be compared share a chart if that is not too long; else each row has one if there are many series,
-// and each series if there are few. What has no figure is left out.
+// Series of one unit share a chart if it is not too long. Otherwise each row has a chart if there are many series, and
+// each series has one if there are few. Rows and series without figures are left out.
 std::vector<Svg> bar_charts(const Json& experiment) {
   constexpr size_t kBarsTogetherMax = 36, kFewSeries = 4;
   const Json& charted = experiment.at("charted");
@@ -180,7 +181,7 @@ std::vector<Svg> bar_charts(const Json& experiment) {
   return charts;
 }
 
-// Two in a row, each row as high as its higher one.
+// Puts two charts in a row, each row as high as its higher chart.
 Svg bar_picture(const Json& experiment) {
   const std::vector<Svg> charts = bar_charts(experiment);
   double column_width = kChartWidth, height = 0;
@@ -223,7 +224,7 @@ Svg picture(const Json& experiment) {
   return has_names(experiment) ? bar_picture(experiment) : curve_picture(experiment);
 }
 
-// Whether there is anything to be drawn, or to be compared with.
+// True if there are figures to draw or to compare with.
 bool has_figures(const Json& experiment) {
   for (const char* part : {"rows", "reference"}) {
     for (const Json& row : experiment.at(part)) {
@@ -235,7 +236,7 @@ bool has_figures(const Json& experiment) {
   return false;
 }
 
-// Why columns are not measured: each reason with the names of its columns, in the order of the first ones.
+// The reasons why columns are not measured, each with the names of its columns, in the order of the first columns.
 std::vector<std::pair<std::string, std::string>> columns_by_reason(const Json& absent) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& [column, reason] : absent.items()) {
@@ -296,7 +297,7 @@ std::string experiment_section(const Json& experiment) {
   return out + table(columns, experiment.at("reference"));
 }
 
-// Where an experiment is in this build's list; one that it does not have comes last.
+// The position of an experiment in this build's list; an unknown one comes last.
 const Registered<PagePart> kExperimentPart("experiments", []() -> std::vector<PagePart> {
   const auto place = [](const Json& json) {
     const std::vector<Experiment>& list = experiment_list();

@@ -55,7 +55,7 @@ TEST(Experiment, NamesItsRowsInWords) {
   EXPECT_EQ(cell_text(named.columns[0], 1), "C <u>");
   EXPECT_EQ(cell_text(named.columns[1], 2.5), "2.5");
   EXPECT_EQ(cell_text(named.columns[1], {}), "-");
-  // Bars in place of curves, whose rows would need places.
+  // The chart has bars instead of curves, since rows have no positions.
   const std::string picture = experiment_svg(json);
   for (const char* text : {">Load<", ">C &lt;u&gt;<", ">goal<", ">ratio: times<"}) {
     EXPECT_NE(picture.find(text), std::string::npos) << text << " in " << picture;
@@ -113,7 +113,7 @@ TEST(ExperimentList, HasNamesOfItsOwnAndFigures) {
     const Reference figures = each.reference();
     for (const Row& row : figures.rows) EXPECT_EQ(row.size(), figures.columns.size()) << each.name;
   }
-  // What is published comes from elsewhere, and the project's goals from its own page.
+  // Published figures come from other sources, and goals from the project's own page.
   for (const Experiment& each : experiment_list()) {
     const Reference figures = each.reference();
     if (figures.rows.empty()) continue;

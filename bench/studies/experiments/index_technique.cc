@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BonsaiKV scheme, index tier, table (a): what each technique of the index tier gives to a read-only workload, by
+// BonsaiKV scheme, index tier, table (a): the gain of each technique of the index tier for a read-only workload, by
 // number of threads.
 #include <string>
 
@@ -34,7 +34,7 @@ void without_upload(StoreOptions* options) {
   options->metadata_upload = false;
 }
 
-// A line each; in the order of the paper, then ours.
+// One line each, in the order of the paper; then ours.
 constexpr Variant kVariants[] = {
     {"DRAM-only, pipelining", in_dram, kPipelineDepth, true},
     {"data offloading + metadata uploading + pipelining", on_nvm, kPipelineDepth},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KiWi's evaluation: gets, updates and scans alone and beside each other, memory, order of inserts, of Bonsai and of
-// the maps that the paper has. One experiment per figure; `kiwi` runs them all.
+// KiWi's evaluation of Bonsai and the paper's maps: gets, updates and scans alone and beside each other, memory, and
+// the order of inserts. One experiment per figure; `kiwi` runs all of them.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -18,13 +18,13 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint32_t kShortScan = 32;
-constexpr uint64_t kInsertCells = 8;      // an insert phase takes as long as so many other figures, at most
-constexpr uint64_t kMemoryMsMin = 1'000;  // of a figure of memory: shorter ones do not show whether it grows
+constexpr uint64_t kInsertCells = 8;      // an insert phase takes at most as long as this many other figures
+constexpr uint64_t kMemoryMsMin = 1'000;  // of a figure of memory: shorter ones do not show growth
 constexpr const char* kSource = "KiWi, PPoPP 2017";
 
 // ---- get, put and scan alone
 
-// KiWi beside the next best map and beside the slowest one.
+// Ratios of KiWi to the next best map and to the slowest one.
 void add_kiwi_ratios(const WorkOfAll& all, Row* row) {
   const double kiwi = all[kKiwi].records_m_per_s;
   double best = 0, slowest = kiwi;
@@ -153,7 +153,7 @@ Status run_sizes(const ExperimentPlan& plan, ExperimentResult* result) {
 
 // ---- memory with short scans
 
-// Whether KiWi's memory is bounded: reclaiming keeps up with what scans and updates leave.
+// States whether KiWi's memory is bounded, that is, whether reclaiming keeps up with scans and updates.
 std::string memory_verdict(const WorkOfAll& all, unsigned threads, double records) {
   char text[200];
   std::snprintf(text, sizeof text,
@@ -212,7 +212,7 @@ Reference memory_reference() {
 
 // ---- ordered against random inserts
 
-// Inserts records [first, end), in the order that the shape gives their keys, for that long at most.
+// Inserts records [first, end) in the key order of the shape, for at most that time.
 Status insert_rest(Engine* engine, const RecordShape& shape, uint64_t first, uint64_t end, unsigned threads,
                    const ExperimentPlan& plan, double* m_per_s) {
   const uint64_t begin_ns = base::now_ns();
@@ -266,7 +266,7 @@ std::string order_verdict(unsigned threads, double kary, double kary_random, dou
 Status run_order(const ExperimentPlan& plan, ExperimentResult* result) {
   const KiwiSize size = kiwi_sizes(plan.scale)[plan.scale == Scale::kPaper ? 0 : 1];
   Rivals rivals = kiwi_rivals();
-  std::erase(rivals, kDrained);  // nothing drains while records are inserted
+  std::erase(rivals, kDrained);  // the store is not drained while records are inserted
   result->columns = {{"thread", "threads"}};
   add_columns("ordered inserts", "M/s", true, "", rivals, result);
   add_columns("random inserts", "M/s", false, "", rivals, result);

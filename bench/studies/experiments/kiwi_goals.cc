@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The project's goals beside KiWi's figures: what a scanner and an updater cost each other, and many more threads than
-// processors.
+// The project's goals beside KiWi's figures: how much a scanner and an updater slow each other down, and many more
+// threads than processors.
 #include <algorithm>
 #include <string>
 
@@ -18,8 +18,8 @@ constexpr const char* kGoals = "docs/design.md, section 6";
 
 // ---- what a scanner and a put thread cost each other
 
-// The scanner alone on what it had beside updates. For half a pass at the pace that it had: what scans ask to be
-// compacted soon makes it another store.
+// The scanner alone on the store that it had beside updates, for half a pass at its former pace. A longer run would
+// change the store, since scans request compaction.
 Status scan_what_is_left(Subject* subject, const Member& scan, uint64_t records, double records_m_per_s,
                          std::optional<double>* figure) {
   TeamPlan plan;
@@ -31,7 +31,8 @@ Status scan_what_is_left(Subject* subject, const Member& scan, uint64_t records,
   return Status::OK();
 }
 
-// Works twice as long as a figure takes and counts the second half: the store is then what such a pair makes of it.
+// Runs for twice the time of a figure and counts the second half: the store is then in the state that such a pair leads
+// to.
 Status rates_in_the_long_run(Subject* subject, const Member& put, const Member& other, std::optional<double>* updates,
                              std::optional<double>* others) {
   for (int half = 0; half < 2; ++half) {
@@ -40,7 +41,7 @@ Status rates_in_the_long_run(Subject* subject, const Member& put, const Member& 
   return Status::OK();
 }
 
-// Two threads in all: the updater offloads, and the scanner compacts what it asks for.
+// Two threads in all: the updater offloads, and the scanner compacts the ranges that it requested.
 Status run_interference(const ExperimentPlan& plan, ExperimentResult* result) {
   const KiwiSize size = kiwi_sizes(plan.scale)[1];
   ExperimentPlan once = plan;
@@ -97,12 +98,12 @@ Reference interference_reference() {
 // ---- many more threads than processors
 
 struct Crowd {
-  std::vector<double> shares;              // throughput by that of few threads, a round each
-  std::vector<double> slowest;             // share of the mean that the slowest thread got, a round each
-  std::vector<std::vector<double>> ranks;  // operations per second of each thread, the slowest first, a round each
+  std::vector<double> shares;              // throughput relative to few threads, a round each
+  std::vector<double> slowest;             // the slowest thread's share of the mean, a round each
+  std::vector<std::vector<double>> ranks;  // operations per second of each thread, slowest first, a round each
 };
 
-// One round: few threads, then many, both from the state in which such a team leaves the store.
+// One round: few threads, then many. Both start from the state in which such a team leaves the store.
 Status run_crowd_round(Subject* subject, Part part, unsigned few, unsigned many, Crowd* crowd) {
   double throughput[2];
   TeamResult done;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the figures of KiWi's evaluation have in common: sizes, stores, teams, and how they are measured beside each
-// other.
+// The common parts of KiWi's figures: sizes, stores, teams, and measurements of teams beside each other.
 #ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_KIWI_STUDY_H_
 #define BONSAI_BENCH_STUDIES_EXPERIMENTS_KIWI_STUDY_H_
 
@@ -33,15 +32,15 @@ struct KiwiSize {
 [[nodiscard]] std::vector<Member> halves(unsigned threads, uint32_t scan_records);
 [[nodiscard]] std::vector<unsigned> team_sizes(const ExperimentPlan& plan);
 
-// With a log of a tenth of the data.
+// An engine whose log is a tenth of the data.
 [[nodiscard]] std::unique_ptr<Engine> bonsai_for(uint64_t records, BonsaiVariant variant = {},
                                                  uint32_t background_threads = Options().background_threads);
 
-// Bonsai as three columns, and, in DRAM, the maps of the paper.
+// Bonsai as three columns, and the paper's maps in DRAM.
 enum Rival : size_t { kLeft, kDrained, kSampled, kKiwi, kSnapTree, kCtrie, kKaryTree, kSkipList, kRivalsEnd };
 using Rivals = std::vector<Rival>;
 
-// All but kSampled; and with it, for figures that are about scans.
+// All rivals but kSampled; for figures about scans: all.
 [[nodiscard]] const Rivals& kiwi_rivals();
 [[nodiscard]] const Rivals& kiwi_rivals_of_scans();
 [[nodiscard]] const char* rival_name(Rival rival);
@@ -50,22 +49,22 @@ using Rivals = std::vector<Rival>;
 
 // The work that a team did on a rival.
 struct Work {
-  double records_m_per_s = 0;  // of the part that was asked for
-  double other_m_per_s = 0;    // of the other one
+  double records_m_per_s = 0;  // of the requested part
+  double other_m_per_s = 0;    // of the other part
   double dram_bytes = 0, nvm_bytes = 0;
   double dram_bytes_max = 0;
-  double dram_growth = 0;  // mean of the second half of the time / of the first
+  double dram_growth = 0;  // mean of the second half of the time / mean of the first
 };
 using WorkOfAll = std::array<Work, kRivalsEnd>;
 
-// Measures as the paper does: the mean of some runs, each on a fresh fill; before a rival's first one a warm-up, on a
-// fill of its own. The rivals take turns.
+// Measures as the paper does: the mean of some runs, each on a fresh fill. A warm-up on a fill of its own precedes a
+// rival's first run. The rivals take turns.
 class Field {
  public:
   // Requires: plan, rivals and result outlive it.
   Field(const ExperimentPlan& plan, const KiwiSize& size, const Rivals& rivals, ExperimentResult* result);
 
-  // *all: of the field's rivals; the others' are as they were.
+  // *all: the entries of the field's rivals are set, the others are left unchanged.
   Status measure(const TeamPlan& team, Part part, Part other, WorkOfAll* all);
 
  private:
@@ -87,7 +86,7 @@ void add_figures(const WorkOfAll& all, const Rivals& rivals, double Work::*figur
 
 [[nodiscard]] std::optional<double> ratio(double figure, double by);
 
-// What a reader must know of every figure of the group; of those by threads; and of those of the field.
+// Labels that a reader of any figure of the group needs; of figures by threads; and of the field's figures.
 void label(const ExperimentPlan& plan, ExperimentResult* result, const std::string& what);
 void label_threads(const ExperimentPlan& plan, ExperimentResult* result);
 void label_field(const ExperimentPlan& plan, const Rivals& rivals, ExperimentResult* result, const std::string& what);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of MELT's chapter 9 that show stores by target rate, by workload and by percentile. They are views of the
-// same samples.
+// The figures of MELT's chapter 9 that show stores by target rate, by workload and by percentile: views of the same
+// samples.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -20,14 +20,14 @@ constexpr const char* kTarget = "target";
 constexpr const char* kStore = "store";
 constexpr const char* kPercentile = "percentile";
 
-// What a figure shows of a point; absent where the samples do not have it.
+// A figure of a point; absent where the samples lack it.
 struct Metric {
   std::optional<double> (*of)(const MeltPoint& point, double target);
   bool energy = false;
 };
 
 struct Figure;
-// Fills the table of one kind of figure.
+// A function that fills the table of one kind of figure.
 using View = void (*)(const Figure& figure, const MeltStudy& study, const std::vector<SweepCurve>& curves,
                       ExperimentResult* result);
 
@@ -65,7 +65,7 @@ Column column_of(const Figure& figure, const std::string& name, const MeltStudy&
   return {name, figure.unit, true, figure.energy() ? study.without_energy() : ""};
 }
 
-// One line per store, one row per rate. Rates that were not held are shown, too: that is where a curve ends.
+// One line per store, one row per rate. Rates that were not held are shown, too, since a curve ends there.
 void view_by_rate(const Figure& figure, const MeltStudy& study, const std::vector<SweepCurve>& curves,
                   ExperimentResult* result) {
   std::set<double> rates;
@@ -89,7 +89,7 @@ void view_by_rate(const Figure& figure, const MeltStudy& study, const std::vecto
   }
 }
 
-// The greatest figure of each store: what it does at its last rate counts, not what it was asked for.
+// The highest figure of each store. At its last rate the rate that it reached counts, not the target.
 std::optional<double> greatest(const Figure& figure, const SweepCurve& curve) {
   std::optional<double> most;
   for (size_t i = 0; i < curve.points.size(); ++i) {
@@ -165,7 +165,7 @@ void view_mean_percentiles(const Figure& figure, const MeltStudy& study, const s
   }
 }
 
-// Only what held the rate is shown; the labels name the stores that did not.
+// Only stores that held the rate are shown; the labels name the others.
 void view_application(const Figure& figure, const MeltStudy& study, const std::vector<SweepCurve>& curves,
                       ExperimentResult* result) {
   result->columns = {{figure.metric != nullptr ? kTarget : kPercentile, figure.metric != nullptr ? "M/s" : "%"}};
@@ -221,7 +221,7 @@ constexpr std::array<double, 3> kRatesA = {8e6, 9e6, 10e6}, kRatesB = {2e6, 3e6,
 constexpr auto kReads = OpKind::kRead, kUpdates = OpKind::kUpdate;
 constexpr size_t kFigureCount = 24;
 
-// In the thesis' order.
+// In the order of the thesis.
 constexpr std::array<Figure, kFigureCount> kFigures = {
     {{"melt-9-1", "MELT, figure 9-1: execution time by target rate", "how long a sample takes, workload B", "b",
       view_by_rate, "s", &kSeconds},
@@ -294,7 +294,7 @@ Status run_figure(const Figure& figure, const ExperimentPlan& plan, ExperimentRe
   return Status::OK();
 }
 
-// What the thesis' text says in numbers; its figures are pictures.
+// The numbers in the thesis' text; its figures are pictures only.
 Reference reference_of(const Figure& figure) {
   if (figure.name == "melt-9-4") return {{kTarget, "1 thread", "2 to 4 threads"}, {{1, 1, 0.5}, {9, 1, 0.5}}};
   if (figure.name == "melt-9-18") return {{kTarget, "hopscotch", "4 libcuckoo"}, {{6, 760, 900}, {10, 760, 900}}};

@@ -76,7 +76,7 @@ MeltConfiguration MeltStudy::configuration(char letter) const {
   each.records = plan_.asked.records.value_or(size.records);
   each.seconds = size.seconds;
   each.idle_seconds = size.idle_seconds;
-  // The thesis' one; samples that are shorter have more, so that they carry percentiles, too.
+  // The thesis has one per interval; shorter samples have more, so that they suffice for percentiles.
   each.latency_per_interval = plan_.scale == Scale::kPaper ? 1 : 50;
   each.map.hash = HashKind::kCity;
   return each;

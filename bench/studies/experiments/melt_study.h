@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the figures of MELT have in common: stores, records, rates, and samples that all of them share, so that a figure
-// measures only what no other has.
+// The common parts of MELT's figures: stores, records, rates, and samples. All figures share the samples, so that a
+// figure measures only what no other has measured.
 #ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_MELT_STUDY_H_
 #define BONSAI_BENCH_STUDIES_EXPERIMENTS_MELT_STUDY_H_
 
@@ -18,9 +18,9 @@ namespace bonsai::bench {
 
 // The stores of the thesis that this build has, a newer concurrent one, and Bonsai.
 [[nodiscard]] std::vector<std::string> melt_engines();
-// Whether it takes one thread only.
+// True if the engine takes one thread only.
 [[nodiscard]] bool is_serial(const std::string& engine);
-// "hopscotch", "2 libcuckoo": as the thesis names a store on so many threads.
+// The thesis' name for a store on so many threads, such as "hopscotch" and "2 libcuckoo".
 [[nodiscard]] std::string store_name(const SweepCurve& curve);
 
 // Thread-safety: one owner.
@@ -31,13 +31,13 @@ class MeltStudy {
 
   // The curves of every store on these workloads.
   Status sweep(const std::string& letters, std::vector<SweepCurve>* curves);
-  // Every store on every number of threads at these rates alone.
+  // Measures every store on every number of threads, at these rates only.
   Status at_rates(char letter, const std::vector<double>& rates, std::vector<SweepCurve>* curves);
   Status measure(const MeltConfiguration& configuration, MeltPoint* point);
-  // All of it but engine, threads and target.
+  // The configuration without engine, threads and target.
   [[nodiscard]] MeltConfiguration configuration(char letter) const;
 
-  // Why there is no energy; empty = there is.
+  // The reason why energy is not measured; empty = it is.
   [[nodiscard]] const std::string& without_energy() const { return without_energy_; }
   // Labels that a reader of any of the figures needs.
   [[nodiscard]] std::vector<std::string> labels() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MELT asks and shows no figure of: whether serial or concurrent stores are better at a rate, how much memory they
-// take, how well the rate is kept, and what the parameters of the hash maps do.
+// Questions of MELT for which it shows no figure: whether serial or concurrent stores are better at a rate, their
+// memory, how well they hold the rate, and the effect of the hash maps' parameters.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +32,7 @@ std::optional<double> p90(const MeltPoint& point) {
   return reads.carries(90) ? std::optional(static_cast<double>(reads.percentile(90))) : std::nullopt;
 }
 
-// What stores are compared by.
+// A measure by which stores are compared.
 struct Contest {
   const char* name;
   const char* unit;
@@ -58,7 +58,7 @@ struct Best {
   size_t store = 0;
 };
 
-// The store of the wanted kind that wins at the rate.
+// The store of the wanted kind that is best at the rate.
 Best best_at(const std::vector<SweepCurve>& curves, double rate, bool serial, const Contest& contest, double records) {
   Best best;
   for (size_t i = 0; i < curves.size(); ++i) {
@@ -75,7 +75,7 @@ Best best_at(const std::vector<SweepCurve>& curves, double rate, bool serial, co
   return best;
 }
 
-// From which rate on concurrent stores win, if from one on they always do.
+// Finds the rate from which on concurrent stores always win, if there is one.
 class Crossover {
  public:
   void see(const Contest& contest, double rate, const Best& serial, const Best& concurrent) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of MELT: each has its command, all share their samples, and each view shows what its figure does.
+// Tests of the figures of MELT: each has its command, all share their samples, and each view has its figure's form.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ TEST_F(Melt, FiguresAreViewsOfTheSameSamples) {
   EXPECT_GT(taken, 0);
   ASSERT_GE(rates.rows.size(), 1U);
   const size_t store = column(rates, "2 libcuckoo");
-  // What else the machine does may keep a rate from being held, and the next from being tried; none is exceeded.
+  // Other work of the machine may keep a rate from being held and the next one from being tried. No rate is exceeded.
   EXPECT_GT(rates.rows[0][store].value_or(0), 0) << "M/s, of a target of 50 K/s";
   EXPECT_LE(rates.rows[0][store].value_or(1), 0.0501);
   EXPECT_EQ(rates.columns[column(rates, "hopscotch")].unit, "M/s");

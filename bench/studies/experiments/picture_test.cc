@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an experiment looks, by what was measured: curves or bars, logarithmic axes where figures are far apart, what is
-// missing, and what they are compared with.
+// Tests of an experiment's pictures: curves or bars, logarithmic axes where figures are far apart, missing figures, and
+// references.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -117,7 +117,7 @@ TEST(Picture, OfNamedRowsHasABarForEach) {
   EXPECT_EQ(count(picture, ">theirs<"), 3U);
 }
 
-// Named rows, so many, of series with these units, each figure its row's number.
+// A result with `rows` named rows of series with these units; each figure is the number of its row.
 ExperimentResult named(size_t rows, const std::vector<std::string>& units, bool same_names = false) {
   ExperimentResult result{
       .columns = {{"line", "", false, {}, {}}, {"size", "KiB"}}, .rows = {}, .labels = {}, .medium = {}};
@@ -181,7 +181,7 @@ TEST(CellText, IsWordNumberOrDash) {
   }
 }
 
-// What is_experiment() lets through must not break the page.
+// JSON that is_experiment() accepts must not break the page.
 TEST(IsExperiment, RefusesWhatLacksAPart) {
   const Json whole = json_of(rows_of({{1, 2}}));
   ASSERT_TRUE(is_experiment(whole));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How evenly puts take their time beside full offloading: one thread puts, one background thread offloads.
+// How even the latency of puts is beside full offloading: one thread puts, one background thread offloads.
 #include <string>
 
 #include "base/status_macros.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RCuckoo against RACE, as the draft of RCuckoo evaluates them: round trips, messages and bytes by how full the table
-// is, searches, hash functions, locks. Clients are in virtual time on a model of devices; round trips, messages and
+// is, searches, hash functions, locks. Clients run in virtual time on a model of devices. Round trips, messages and
 // bytes are counted and need no model.
 #include <algorithm>
 #include <array>
@@ -32,8 +32,8 @@ rivals::Shape shape_of(size_t clients) {
   return clients <= 16 ? rivals::Shape{.threads = clients} : rivals::Shape{.compute_nodes = 8, .threads = clients / 8};
 }
 
-// As in the draft's simulation: each client knows of the table what it has read; A*; the locks of one message a list,
-// whose READ covers the rows between them; new keys.
+// The settings of the draft's simulation: each client knows what it has read of the table; A*; the locks of one message
+// a list, whose READ covers the rows between them; new keys.
 FillOptions draft(const ExperimentPlan& plan, uint64_t entries, size_t clients) {
   FillOptions options;
   options.entries = entries;
@@ -71,7 +71,7 @@ constexpr const char* kModelledRates =
     "Mop/s: MODELLED, CX-5: no statement about a real device. Round trips, messages and "
     "bytes are counts, and need no model.";
 
-// What the operations of a run cost altogether, in the words of `synthesis-costs`.
+// The total cost of a run's operations, in the words of `synthesis-costs`.
 std::string costs_label(const std::string& what, const FillOptions& options, const Filling& filling) {
   const FillWindow window = filling.until(100);
   const FillCosts costs = window.all();
@@ -196,7 +196,7 @@ constexpr double kTheirRaceMessages = 5, kTheirRaceBytes = 1'763;
 uint64_t fill_entries(const ExperimentPlan& plan) { return entries(plan, 8 * 512, 8 * 13'440, 8 * 107'520); }
 size_t fill_clients(const ExperimentPlan& plan) { return plan.asked.threads.value_or(plan.is_trial() ? 8 : kClients); }
 
-// From each fill on as long as their simulation looks.
+// Counts from each fill for as long as the draft's simulation does.
 FillOptions draft_by_fill(const ExperimentPlan& plan, uint64_t entries) {
   FillOptions options = draft(plan, entries, fill_clients(plan));
   options.full_percent = 93;
@@ -299,7 +299,7 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
       row.push_back(all.operations > 0 ? std::optional(all.messages()) : std::nullopt);
       row.push_back(all.operations > 0 ? std::optional(all.wire_bytes()) : std::nullopt);
     }
-    // Theirs count requests and answers.
+    // The draft counts requests and answers as messages.
     for (const double theirs : {kTheirMessages[i] / 2, kTheirBytes[i], kTheirRaceMessages, kTheirRaceBytes}) {
       row.emplace_back(theirs);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a crashed pool takes to open: against the records stored and against the log tail.
+// Time to open a crashed pool, by the records stored and by the log tail.
 //
-// The crash is a copy of the pool's file, made while the store is open and idle. On tmpfs that is the image that a
-// power cut of an eADR machine leaves; under ADR the same bytes are there, since every update was durable when it
+// The crash is a copy of the pool's file, made while the store is open and idle. On tmpfs this is the image that a
+// power cut of an eADR machine leaves. Under ADR the bytes are the same, since every update was durable when it
 // returned.
 #include <algorithm>
 #include <filesystem>
@@ -27,7 +27,7 @@ std::string column_name(uint64_t share) {
   return share == 0 ? "log drained" : "log tail of " + std::to_string(share) + " % of the records";
 }
 
-// One pool of a number of records, to which tails of growing length are written.
+// One pool with a number of records, to which log tails of growing length are written.
 class CrashedPools {
  public:
   CrashedPools(const ExperimentPlan& plan, uint64_t records) : plan_(plan), records_(records) {}
@@ -37,7 +37,7 @@ class CrashedPools {
     options.create_if_missing = true;
     options.key_format = KeyFormat::kFixed8;
     options.background_threads = 0;  // nothing is written while the file is copied
-    // The store offloads when seven eighths of the log are used; so the whole tail stays in the log.
+    // The store offloads when seven eighths of the log are used, so the whole tail stays in the log.
     options.log_bytes = std::max<uint64_t>(uint64_t{1} << 20, records_ / 10 * kLogRecordBytes * 4);
     options.pool_bytes = kPoolBytesBase + records_ * kRecordBytesMax + options.log_bytes;
     BONSAI_RETURN_IF_ERROR(place_.make(plan_.config.pool_dir, plan_.config.out_dir, 2 * options.pool_bytes));

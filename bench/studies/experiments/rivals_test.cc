@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experiments on other systems, at trial size: their tables, and what they say beside the figures.
+// Tests of the experiments on other systems, at trial size: their tables and labels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,14 +49,15 @@ TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
   const size_t rate = column(costs, "Mop/s"), ceiling = column(costs, "ceiling"), durable = column(costs, "class");
   for (const Row& row : costs.rows) {
     const std::string cell = cell_text(costs.columns[0], row[0]);
-    // Of a hundred scans many are in flight when counting begins and ends.
+    // With a hundred scans, many are in flight when counting begins and ends.
     EXPECT_LT(*row[rate], (cell.find(", E,") != std::string::npos ? 1.3 : 1.1) * *row[ceiling]) << cell;
     const bool is_durable = cell.find("persist") != std::string::npos || cell.rfind("Bonsai", 0) == 0;
     EXPECT_EQ(cell_text(costs.columns[durable], row[durable]) == "D", is_durable) << cell;
   }
 }
 
-// At full size each system is filled once for each form of keys, whatever is asked of it, and a part is measured.
+// At full size each system is filled once for each form of keys, for any request, and a sample of operations is
+// measured.
 TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
   plan_.scale = Scale::kPaper;
   plan_.asked = {.records = 5'000, .operations = 200, .threads = 2};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The goals of docs/design.md, section 6: the index tier against absl::btree_map, every line in one configuration.
 //
-// A round runs each line once on both stores, which are open at once and take turns, so that both see the same minute.
-// The lines run in YCSB's order, with a fresh load before D and before E, as these insert.
+// A round runs each line once on both stores. They are open at the same time and take turns, so that both see the same
+// conditions. The lines run in YCSB's order, with a fresh load before D and before E, as these insert.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -20,7 +20,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr unsigned kThreads = 2;
-constexpr unsigned kDepth = 32;  // more brings nothing
+constexpr unsigned kDepth = 32;  // greater depths bring nothing
 constexpr unsigned kRoundsMin = 3;
 constexpr double kLogPercentMax = 10;
 constexpr double kAnsweredPercentMin = 85;
@@ -37,7 +37,7 @@ struct Line {
   Distribution requests;
   unsigned depth;  // 0 = the best one, --depth
   double floor, goal;
-  double goal_mops;  // which is about that much
+  double goal_mops;  // the goal in Mop/s, about
 };
 
 enum : size_t { kLoad, kCZipf, kCUniform, kMultiGet, kA, kB, kD, kE, kCAlone };
@@ -55,7 +55,7 @@ constexpr Line kLines[] = {
 };
 constexpr size_t kOrder[] = {kLoad, kA, kB, kCZipf, kCUniform, kMultiGet, kCAlone, kD, kE};
 
-// How records look, and what that asks for.
+// The form of records, and the bounds that follow from it.
 struct Shape {
   KeyForm key_form;
   uint32_t key_bytes;
@@ -63,14 +63,14 @@ struct Shape {
   double log_bytes;       // per record: just below a tenth of what dnodes take after a load
   double of_ratios;       // floors and goals are this part of those of kLines
   double dram_bytes_max;  // per record
-  double bytes_max;       // DRAM and NVM per record; 0 = nobody says
+  double bytes_max;       // DRAM and NVM per record; 0 = no bound
 
   [[nodiscard]] uint64_t record_bytes() const { return key_bytes + value_bytes; }
 };
 constexpr Shape kIntegers{KeyForm::kFixed8, 8, 8, 2.045, 1, 4, 34};
 constexpr Shape kStrings{KeyForm::kString, 24, 100, 12.4, 0.5, 8, 0};
 
-// What the rounds measured of a line, a figure each.
+// Figures of a line, one for each round.
 struct Figures {
   std::vector<double> ours, theirs, ratio;
   std::vector<double> left, left_ratio;  // undrained
@@ -134,7 +134,7 @@ class Study {
  private:
   [[nodiscard]] uint64_t log_bytes() const { return log_bytes_for(config_.records, shape_.log_bytes); }
 
-  // The store, other than usual in one respect.
+  // The store, with one setting that is not the default.
   [[nodiscard]] EngineEntry store(const char* name, BonsaiVariant variant) const {
     variant.change = [bytes = log_bytes()](StoreOptions* options) { options->log_bytes = bytes; };
     return {name, "", [variant] { return make_bonsai_engine(variant); }};
@@ -146,10 +146,10 @@ class Study {
     plan.listener.on_phase = [&](const std::string& engine, const std::string& phase, uint64_t operations) {
       plan_.listener.on_phase(engine, phase + ", " + which, operations);
     };
-    plan.listener.on_note = [](const std::string&) {};  // that absl_btree takes one thread is in the labels
+    plan.listener.on_note = [](const std::string&) {};  // the labels say that absl_btree takes one thread
     std::vector<RunResult> runs, left, sampled;
     BONSAI_RETURN_IF_ERROR(measure_in_turns(plan, engines, config_, steps_, &runs));
-    // By themselves: what they put off would be done in the others' turns.
+    // These run alone: work that they put off would be done in the others' turns.
     BONSAI_RETURN_IF_ERROR(measure_in_turns(plan, {store(kLeft, {.drains = false})}, config_, steps_, &left));
     const std::vector<Step> scans = {steps_.back()};
     BONSAI_RETURN_IF_ERROR(
@@ -203,7 +203,7 @@ class Study {
     }
   }
 
-  // Absent where the system does not say.
+  // Takes the process' memory; absent where the system does not report it.
   static void take_process(const RunResult& ours, const RunResult& theirs, double records, Figures* figures) {
     for (const auto& [bytes, place] : {std::pair(ours.memory.process_bytes, &figures->process),
                                        {ours.memory_unsettled.process_bytes, &figures->process_undrained},
@@ -344,7 +344,7 @@ class Study {
                              (answered < kAnsweredPercentMin ? " are asked for: MISSED." : " are asked for."));
   }
 
-  // The store counts what it uses; the process holds what is kept for later, too.
+  // The store counts the bytes in use; the process also holds memory that it keeps for later.
   void label_process(ExperimentResult* result) const {
     std::optional<double> drained, undrained;
     for (const Figures& of : figures_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans of a memory node whose NVM is several modules, by how data is laid out on them: each object on one module, as a
-// volume does now; or in units that take turns, split by the client (software striping) or by the node's own address
+// Scans of a memory node whose NVM is several modules, by the layout of data on the modules: each object on one module,
+// as in a volume today; or in units that take turns, split by the client (software striping) or by the node's address
 // translation (hardware striping). The store, its requests and their bytes are the product's; devices and NVM are a
 // model in virtual time.
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kCoroutines = 4;  // of a thread
 constexpr uint64_t kFullRecords = 18'750'000;
 constexpr uint64_t kUnitBytes = 256;
-// Their bandwidth over their rate is 7.4 KB a scan, of records of 16 bytes that take 20 here.
+// The scheme's bandwidth over its rate is 7.4 KB a scan. A record of 16 bytes takes 20 bytes here.
 constexpr uint64_t kLongScanMax = 740, kShortScanMax = 100;
 
 enum class Layout { kNone, kSoftware, kHardware };
@@ -48,7 +48,7 @@ Workload scans_only(uint64_t records_max) {
   return workload;
 }
 
-// A store in this layout, filled.
+// Makes and fills a store in this layout.
 Status filled(const ExperimentPlan& plan, Layout layout, uint64_t unit_bytes, size_t threads,
               std::unique_ptr<Trial>* trial) {
   const rdma::SimDevice device = device_of(layout, unit_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the experiments on striping show: requests are the store's own, and the model gives each layout its modules.
+// Tests of the experiments on striping: requests are the store's own, and the model gives each layout its modules.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -20,8 +20,8 @@ class StripingTest : public ExperimentTrial {
   }
 };
 
-// The scheme: about as many requests without striping as with the node's, some 26 times as many where the client
-// splits.
+// As in the scheme: without striping and with hardware striping there are about as many requests; with software
+// striping some 26 times as many.
 TEST_F(StripingTest, OnlyTheClientsSplittingCostsRequests) {
   const ExperimentResult scans = run("striping-scans");
   for (size_t row = 0; row < scans.rows.size(); ++row) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded store on which teams work one after the other; parts that experiments made of teams share.
+// A loaded store on which teams work in turn, and parts that experiments with teams share.
 #ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_SUBJECT_H_
 #define BONSAI_BENCH_STUDIES_EXPERIMENTS_SUBJECT_H_
 
@@ -14,14 +14,14 @@
 
 namespace bonsai::bench {
 
-// How long a team works for one figure.
+// Time that a team works for one figure.
 [[nodiscard]] uint64_t cell_ms(Scale scale);
 
-// The log of an experiment: so much per record, by default just below a tenth of what records of 8 + 8 bytes take in
-// dnodes, the bound of docs/design.md, section 6.
+// The log of an experiment: this many bytes per record. The default is just below a tenth of what records of 8 + 8
+// bytes take in dnodes, the bound of docs/design.md, section 6.
 [[nodiscard]] uint64_t log_bytes_for(uint64_t records, double bytes_per_record = 2.045);
 
-// "95 %".
+// A share as text, such as "95 %".
 [[nodiscard]] std::string percent(double share);
 
 // Records are 8-byte keys, spread over the key space, and 8-byte values. Thread-safety: one owner.
@@ -37,11 +37,11 @@ class Subject {
   // Opens and loads the store; *result, if not null, gets the medium. Errors: those of the store.
   Status load(ExperimentResult* result);
 
-  // plan.repeat times; *team is the run in the middle by what all members did together. *plan: as it was given, but for
-  // `members`, `samples_memory` and `zipfian`, which the caller says, and `ms` unless it is 0.
+  // Runs the team plan.repeat times; *team is the run whose total work is the median. In *plan the caller sets
+  // `members`, `samples_memory` and `zipfian`; run() sets the rest, but `ms` only if it is 0.
   Status run(TeamPlan* plan, TeamResult* team);
 
-  // The same: millions of records per second of one part or two.
+  // As run(); the result is millions of records per second of one part or two.
   Status rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other = Part::kGet,
                std::optional<double>* other_figure = nullptr);
 

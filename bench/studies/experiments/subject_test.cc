@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded store that teams work on: what each team is given, that wrong answers and interruptions end it, and the
+// Tests of a loaded store that teams work on: what each team gets, that wrong answers and interruptions end it, and the
 // words and sizes that experiments share.
 #include "bench/studies/experiments/subject.h"
 

@@ -55,7 +55,7 @@ std::vector<std::string> labels(const Ground& ground) {
 
 const char* key_name(KeyForm form) { return form == KeyForm::kFixed8 ? "integers" : "strings"; }
 
-// Whether those systems that both have are in the same order; nothing: there are no two.
+// True if the systems of both tables are in the same order; none if fewer than two are in both.
 std::optional<double> same_order(const Row& row, size_t ours_first, const SynthesisRates* theirs) {
   if (theirs == nullptr) return {};
   size_t pairs = 0, alike = 0;
@@ -167,7 +167,8 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
 constexpr std::array<size_t, 4> kDepths = {1, 2, 4, 8};
 constexpr std::array<double, 3> kCachePercents = {1, 10, 100};
 
-// What a system does best with, of what was tried for a workload, and what it does as in the rest of the synthesis.
+// The best of the tried settings of a system for a workload, and its rate with the settings of the rest of the
+// synthesis.
 std::string best_setting(const ExperimentResult& tuned, const std::string& cell, size_t first_depth) {
   double best = 0, usual = 0;
   std::string setting;
@@ -237,7 +238,7 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
     ground.cache_percent = 0;
     result->labels = labels(ground);
   }
-  std::erase_if(result->rows, [&](const Row& row) { return !row[first_depth]; });  // what a system has no way to do
+  std::erase_if(result->rows, [&](const Row& row) { return !row[first_depth]; });  // systems that have no such setting
   result->labels.emplace_back(
       "Integers; as many coroutines a thread as the columns say. Caches: of the compute node, in bytes of keys and "
       "values, with 4 coroutines; without a figure where a system's cache has no size to set. Backoff: after each "
@@ -253,7 +254,7 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
 
 // ---- sensitivity
 
-// What can be said however the parameters are chosen: per workload and pair of systems of one class.
+// The statements that hold for all parameters: per workload and pair of systems of one class.
 void conclude(const ExperimentResult& swept, size_t ours_first, std::vector<std::string>* labels) {
   for (size_t at = 0; at < kSweptLetters.size(); ++at) {
     for (size_t a = 0; a < systems().size(); ++a) {

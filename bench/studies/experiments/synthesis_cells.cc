@@ -15,12 +15,12 @@ namespace {
 
 constexpr uint64_t kFullRecords = 18'750'000;  // of 16 bytes: 0.3 GB
 constexpr uint64_t kSweptSample = 20'000;
-// The longest first; of those that take most memory, 4 GB of Bonsai and 5 GB of Clover, one beside others.
+// The longest come first. The systems that take most memory, 4 GB for Bonsai and 5 GB for Clover, run beside others.
 constexpr std::array<std::string_view, 8> kFullSizeOrder = {
     "Bonsai",    "PACTree-paging-like", "Sherman-persist-like", "Sherman-like",
     "RACE-like", "Clover-persist-like", "RCuckoo-like",         "Clover-like"};
 
-// A plan's cells as they come, from any thread.
+// Collects a plan's cells as they arrive, from any thread.
 class Cells {
  public:
   Cells(const ExperimentPlan& plan, const OnCell& on_cell) : plan_(plan), on_cell_(on_cell) {}
@@ -63,7 +63,7 @@ bool can(size_t system, const Ground& ground) {
 
 bool can(size_t system, char letter) { return letter != 'e' || systems()[system].scans; }
 
-// The next load or workload of a trial, if its system can.
+// Measures the next load or workload of a trial, if its system can run it.
 Status measure_cell(const Ground& ground, size_t number, size_t system, char letter, Trial* trial, Cells* cells) {
   if (!can(system, letter)) return Status::OK();
   const uint64_t operations = ground.operations(letter);
@@ -75,7 +75,7 @@ Status measure_cell(const Ground& ground, size_t number, size_t system, char let
   return Status::OK();
 }
 
-// One system: the load, then the other workloads in order. What it cannot do is left out.
+// Measures one system: the load, then the other workloads in order. Workloads that it cannot run are left out.
 Status measure_system(const Ground& ground, size_t number, size_t system, Cells* cells) {
   if (!can(system, ground)) return Status::OK();
   std::unique_ptr<Trial> trial;
@@ -96,8 +96,8 @@ Status measure_system(const Ground& ground, size_t number, size_t system, Cells*
   return Status::OK();
 }
 
-// One system at full size, on those grounds that have the form of keys. After the fill the loads of all grounds insert
-// what is left, then the other workloads run.
+// Measures one system at full size, on the grounds with this form of keys. After the fill the loads of all grounds
+// insert the remaining records; then the other workloads run.
 Status measure_filled(const std::vector<Ground>& grounds, KeyForm form, size_t system, Cells* cells) {
   uint64_t loads = 0, operations = 0;
   size_t runs = 1, threads = 1;
@@ -178,7 +178,7 @@ Status measure_full_size(const ExperimentPlan& plan, const std::vector<Ground>& 
   return Status::OK();
 }
 
-// Of the whole synthesis what was asked for.
+// Picks the requested cells out of the whole synthesis.
 Status pick_full_size(const std::vector<Ground>& asked, const OnCell& on_cell) {
   const ExperimentPlan& plan = asked.front().plan;
   std::vector<Ground> all = rate_grounds(plan);

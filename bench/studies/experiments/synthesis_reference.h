@@ -21,7 +21,7 @@ struct SynthesisRates {
   std::array<std::optional<double>, kSystems> mops;
 
   [[nodiscard]] static const std::array<std::string_view, kSystems>& names();
-  // That of the system in whose place ours is; `system` as in bench/studies/cluster/system.h.
+  // The published rate of the system whose place ours takes; `system` as in bench/studies/cluster/system.h.
   [[nodiscard]] std::optional<double> of(std::string_view system) const;
 };
 

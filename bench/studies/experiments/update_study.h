@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overwriting the records of a Bonsai store costs, once it has found its pace: time, media bytes, space. The
-// experiments about offloading and writes are tables of such studies.
+// The steady cost of overwriting the records of a Bonsai store: time, media bytes, space. The experiments about
+// offloading and writes are tables of such studies.
 #ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_UPDATE_STUDY_H_
 #define BONSAI_BENCH_STUDIES_EXPERIMENTS_UPDATE_STUDY_H_
 
@@ -25,8 +25,9 @@ struct UpdateStudy {
   [[nodiscard]] uint64_t user_bytes() const { return records * (sizeof(uint64_t) + value_bytes); }
 };
 
-// All but the first over the measured updates, as many as there are records twice over. As many as there are records go
-// before, so that log, runs and compaction are in the state that lasts; nothing is drained in between or at the end.
+// Costs of the measured updates, twice as many as there are records; `medium` describes the medium. As many updates as
+// there are records go before, so that log, runs and compaction reach their steady state. Nothing is drained in between
+// or at the end.
 struct UpdateCosts {
   MediumUse medium;
   double mops = 0;                    // millions of updates per second
@@ -39,7 +40,7 @@ struct UpdateCosts {
   double log_bytes_per_record = 0;   // all of the log, used or not
   double dram_bytes_per_record = 0;  // tree, bnodes, updates, uploaded metadata
   double log_percent_of_data = 0;
-  Histogram latency;  // of hand-overs, if they were timed
+  Histogram latency;  // of submissions, if they were timed
   uint64_t stalls = 0, pauses = 0, wake_ups = 0, replacements = 0;
 
   [[nodiscard]] double nvm_bytes_per_record() const { return data_bytes_per_record + log_bytes_per_record; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records whose values carry a version, so that a store which has lost a part of its log is found out although every
-// key is there.
+// Records whose values carry a version. The check notices a store that has lost a part of its log, even if every key is
+// there.
 #ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_VERSIONED_RECORDS_H_
 #define BONSAI_BENCH_STUDIES_EXPERIMENTS_VERSIONED_RECORDS_H_
 
@@ -11,17 +11,17 @@
 
 namespace bonsai::bench {
 
-// Records of 8 + 8 bytes, of which a first part is written again and again. Thread-safety: one owner.
+// Records of 8 + 8 bytes. The first part of them is rewritten again and again. Thread-safety: one owner.
 class VersionedRecords {
  public:
   explicit VersionedRecords(uint64_t records) : records_(records) {}
 
-  // Writes the first `count` records, with a version that none had before. Requires: the first call writes all, and no
-  // call writes fewer than one before it, that first one and 0 aside. Errors: of the store; Unavailable (stopped).
+  // Writes the first `count` records with a new version. Requires: the first call writes all records; later calls write
+  // 0 records, or at least as many as each later call before. Errors: those of the store; Unavailable (stopped).
   Status put(DB* db, uint64_t count, const std::atomic<bool>& stop);
 
-  // What the last put() wrote, every record of it, and a sample of the others are there in their newest versions.
-  // Errors: Corruption (an older version), those of the store (NotFound, say).
+  // Verifies that every record of the last put(), and a sample of the others, is there in its newest version. Errors:
+  // Corruption (an older version), those of the store (NotFound, say).
   Status verify(DB* db) const;
 
  private:

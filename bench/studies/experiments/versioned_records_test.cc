@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of the experiment `recovery` against stores that have lost what they acknowledged.
+// Tests of the check of the experiment `recovery`, on stores that have lost acknowledged updates.
 #include "bench/studies/experiments/versioned_records.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ namespace {
 constexpr uint64_t kRecords = 4'000;
 constexpr uint64_t kTail = 400;
 constexpr uint64_t kLogBytes = uint64_t{1} << 20;
-constexpr uint32_t kVersions = 3;  // of the load, and of a tail twice
+constexpr uint32_t kVersions = 3;  // versions of the load and of two tails
 
-// A store whose second tail is in the log only, and its file as it was before that tail, which is a store that has lost
-// its log, and after it.
+// A store whose second tail is in the log only, and two copies of its file: from before that tail, as if the log were
+// lost, and from after it.
 class VersionedRecordsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -62,7 +62,7 @@ class VersionedRecordsTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Whether one of the records of the tail is there in this version.
+  // True if one of the tail's records is there in this version.
   static bool holds_a_value(std::string_view bytes, uint32_t version) {
     const RecordShape shape;
     for (uint64_t i = 0; i < kTail; ++i) {
@@ -86,14 +86,14 @@ TEST_F(VersionedRecordsTest, ACrashedStoreThatHasAllPasses) {
   EXPECT_TRUE(versioned_.verify(db_.get()).ok());
 }
 
-// It holds each of these keys, with the tail's value of the round before.
+// The store has each of these keys, with the value of the tail before.
 TEST_F(VersionedRecordsTest, ALostLogIsFound) {
   const Status status = verify("without-tail");
   EXPECT_TRUE(status.IsCorruption()) << status.ToString();
 }
 
-// Blocks of the log get back the bytes that they had before the last tail. Whether or not the store notices by itself,
-// which it may not be able to at the log's end, the check does not pass.
+// Blocks of the log get back the bytes that they had before the last tail. The check must fail, whether or not the
+// store notices by itself. At the log's end it may be unable to notice.
 TEST_F(VersionedRecordsTest, EachLostBlockOfTheLogIsFound) {
   constexpr size_t kBlock = 4096;
   const std::string now = content("whole"), before = content("without-tail");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an update costs in writes to NVM: against space, by the packing of the log, and for large values (two
-// figures of the BonsaiKV paper).
+// NVM writes of an update: against space, by the packing of the log, and for large values (two figures of the BonsaiKV
+// paper).
 #include <algorithm>
 #include <string>
 
@@ -88,7 +88,7 @@ constexpr const char* kRelative = "updates a second, the best = 1";
 
 Status run_packing(const ExperimentPlan& plan, ExperimentResult* result) {
   struct Packing {
-    uint64_t bytes;  // of a log record, about
+    uint64_t bytes;  // approximate bytes of a log record
     unsigned depth;
     bool atomic;
   };

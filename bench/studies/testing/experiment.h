@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An experiment that was never run, for tests of what is made of experiments.
+// An experiment that was never run, for tests of code that processes results.
 #ifndef BONSAI_BENCH_STUDIES_TESTING_EXPERIMENT_H_
 #define BONSAI_BENCH_STUDIES_TESTING_EXPERIMENT_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixture of tests that run experiments at trial size and look at their tables.
+// The fixture of tests that run experiments at trial size and check their tables.
 #ifndef BONSAI_BENCH_STUDIES_TESTING_EXPERIMENT_TRIAL_H_
 #define BONSAI_BENCH_STUDIES_TESTING_EXPERIMENT_TRIAL_H_
 
