@@ -19,7 +19,7 @@ Finding examine_target(const std::string& target, const Options& options) {
   const Status status = DescribeMedium(target, &text, options);
   Finding finding{.area = "pool", .name = target, .found = text, .remedy = "", .required = true};
   std::error_code ignored;
-  const bool remote = target.find("://") != std::string::npos;
+  const bool remote = is_remote(target);
   const bool missing = remote ? text.starts_with(kNoPoolYet) : !std::filesystem::exists(target, ignored);
   if (status.ok() && !missing) return finding;
   if (status.ok()) {

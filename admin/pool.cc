@@ -37,8 +37,6 @@ constexpr std::array<std::pair<const char*, PersistenceDomain>, 3> kDomains = {
 constexpr std::array<std::pair<const char*, TestMedium>, 3> kMedia = {
     {{"auto", TestMedium::kNone}, {"shadow", TestMedium::kShadow}, {"emulator", TestMedium::kEmulator}}};
 
-bool is_remote(const std::string& target) { return target.find("://") != std::string::npos; }
-
 bool says(const Status& status, std::string_view words) {
   return status.message().find(words) != std::string_view::npos;
 }
@@ -125,6 +123,8 @@ Status pool_path(std::string* path) {
   if (!path->empty()) return Status::OK();
   return Status::InvalidArgument("no pool was named; add --pool=PATH, e.g. --pool=/dev/shm/bonsai.pool");
 }
+
+bool is_remote(const std::string& target) { return target.find("://") != std::string::npos; }
 
 std::vector<std::string> targets_of(const std::string& path) {
   std::vector<std::string> targets;

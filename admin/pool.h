@@ -21,6 +21,9 @@ Status pool_path(std::string* path);
 // The targets that a path names, split at its commas.
 std::vector<std::string> targets_of(const std::string& path);
 
+// Whether another node serves the target, so that this machine's tools cannot examine it.
+bool is_remote(const std::string& target);
+
 // An open pool and the form of its keys.
 struct OpenPool {
   std::unique_ptr<DB> db;

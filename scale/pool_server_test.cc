@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/remote_link.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "scale/testing/serving_node.h"
 #include "scale/volume.h"
 
@@ -61,8 +61,8 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   const auto owner = make_link(2'000), patient = make_link(kWaitMs), other = make_link(2'000);
   size_t target = 0, made = 0, slow = 0;
   ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_EQ("OK", RemoteTarget::make(owner.get(), target, &medium).ToString());
+  std::unique_ptr<RemoteMedium> medium;
+  ASSERT_EQ("OK", RemoteMedium::make(owner.get(), target, &medium).ToString());
   ASSERT_TRUE(make_resident(*medium, kBytes).ok());
   for (const PoolOp op : {PoolOp::kCreate, PoolOp::kResize}) {
     begun_.store(false);
@@ -119,13 +119,13 @@ TEST_F(PoolServerTest, SizesThatNoPoolHasAreRefusedAndThePoolStays) {
 TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
   constexpr size_t kPools = 10, kFarApart = 128;
   const auto link = make_link(kWaitMs);
-  std::vector<std::unique_ptr<RemoteTarget>> media(kPools);
+  std::vector<std::unique_ptr<RemoteMedium>> media(kPools);
   std::vector<base::HookedMedium*> targets;
   for (size_t i = 0; i < kPools; ++i) {
     size_t target = 0;
     ASSERT_EQ("OK", ask(link.get(), "p" + std::to_string(i), PoolOp::kCreate, &target).ToString());
     EXPECT_GT(link->pool(target).credits, 0u);
-    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &media[i]).ToString());
+    ASSERT_EQ("OK", RemoteMedium::make(link.get(), target, &media[i]).ToString());
     targets.push_back(media[i].get());
   }
   VolumeOf<base::HookedMedium> volume(targets);
@@ -190,8 +190,8 @@ TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
   const std::vector<std::string> notes = node_.take_notes();
   ASSERT_EQ(notes.size(), 1u) << "once";
   EXPECT_NE(notes[0].find("/cut was cut short"), std::string::npos) << notes[0];
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_EQ("OK", RemoteTarget::make(link.get(), whole, &medium).ToString());
+  std::unique_ptr<RemoteMedium> medium;
+  ASSERT_EQ("OK", RemoteMedium::make(link.get(), whole, &medium).ToString());
   const uint64_t word = 7;
   medium->nt_copy(medium->view() + 8192, &word, sizeof word, kSite);
   EXPECT_TRUE(medium->fence(kSite)) << medium->health().ToString();

@@ -1,59 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/remote_target.h"
 
-#include "base/nvm/counters.h"
-#include "base/nvm/racy_copy.h"
-#include "base/sizes.h"
+#include <algorithm>
+
 #include "base/status_macros.h"
-#include "bonsai/options.h"
+#include "base/units.h"
 
 namespace bonsai::scale {
 
-Status RemoteTarget::make(RemoteLink* link, size_t target, std::unique_ptr<RemoteTarget>* medium) {
-  const rdma::RemoteRegion& region = link->pool(target).region;
-  if (region.bytes > kPoolBytesMax || base::add_sizes(region.base, region.bytes) == UINT64_MAX) {
-    return Status::Unavailable("a node offers a pool of " + std::to_string(region.bytes) +
-                               " bytes, which none has; run the same version on both nodes");
-  }
-  std::shared_ptr<Mirror> mirror;
-  BONSAI_RETURN_IF_ERROR(link->make_mirror(target, &mirror));
-  medium->reset(new RemoteTarget(link, target, std::move(mirror)));
+// Takes the pool, if its node gives it.
+Status RemoteTarget::ask(PoolOp op, uint64_t bytes, uint64_t mark) {
+  RemoteLink* link = nullptr;
+  BONSAI_RETURN_IF_ERROR(links_.link_of(name_, &link));
+  BONSAI_RETURN_IF_ERROR(link->open(name_, op, bytes, mark, &number_));
+  link_ = link;
   return Status::OK();
 }
 
-void RemoteTarget::store8(std::byte* dst, uint64_t value) {
-  base::word_at(dst).store(value, std::memory_order_release);
-  base::count_stored(sizeof value);
-  writes_.note_store(&target_, offset_of(dst));
+// A node that looks at fewer bytes than a mark takes (base::is_marked()) discards nothing, and still sees that a device
+// is blank.
+Status RemoteTarget::exists(bool discard_unfinished, bool* exists) {
+  constexpr uint64_t kTooFewForMark = 2 * base::kPageBytes - 1;
+  const uint64_t looked_at = discard_unfinished ? config_.first_bytes : std::min(config_.first_bytes, kTooFewForMark);
+  const Status status = ask(PoolOp::kOpen, looked_at, config_.mark);
+  *exists = status.ok();
+  return status.IsNotFound() ? Status::OK() : status;
 }
 
-void RemoteTarget::copy(std::byte* dst, const void* src, size_t n) {
-  base::racy_store(dst, src, n);
-  base::count_stored(n);
+// A device is opened whatever it holds, as one of this machine.
+Status RemoteTarget::open_existing(const char* advice) {
+  if (link_ != nullptr) return Status::OK();
+  const Status status = ask(PoolOp::kOpen, 0, 0);
+  if (!status.IsNotFound()) return status;
+  return Status::IoError(name() + " does not exist: its node serves no such pool" + advice);
 }
 
-void RemoteTarget::nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) {
-  base::count_nt(dst, n);
-  if (!mirror_->resident(offset_of(dst), n)) return writes_.note_copy(&target_, offset_of(dst), src, n);
-  base::racy_store(dst, src, n);
-  writes_.note(&target_, offset_of(dst), n);
+Status RemoteTarget::make_medium() {
+  if (config_.media.test.medium != TestMedium::kNone) {
+    return Status::InvalidArgument(name() + " is on another node, where no test medium can be put on it; " +
+                                   "give bonsaid there the medium, or name a file of this machine");
+  }
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, number_, &medium_));
+  medium_text_ = pool().text;
+  emulated_ = pool().emulated;
+  return Status::OK();
 }
 
-void RemoteTarget::flush(const std::byte* dst, size_t n, const base::Site&) {
-  base::count_flush(dst, n);
-  writes_.note(&target_, offset_of(dst), n);
+Status RemoteTarget::create(uint64_t bytes) {
+  BONSAI_RETURN_IF_ERROR(ask(PoolOp::kCreateUnnamed, bytes, config_.mark));
+  return make_medium();
 }
 
-bool RemoteTarget::fence(const base::Site&) {
-  base::count_fence();
-  return writes_.fence(target_);
+Status RemoteTarget::open(uint64_t grow_bytes) {
+  BONSAI_RETURN_IF_ERROR(open_existing("; name another, or set create_if_missing"));
+  if (grow_bytes > bytes()) {
+    bytes_before_ = bytes();
+    BONSAI_RETURN_IF_ERROR(link_->resize(number_, grow_bytes));
+  }
+  return make_medium();
 }
 
-// What failed to be read before is open, and is read again.
-Status RemoteTarget::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
-  target_.places.give_up(offset, n);
-  reads_.settle();
-  return mirror_->open(offset, n, pieces);
+Status RemoteTarget::open_read_only() {
+  BONSAI_RETURN_IF_ERROR(open_existing(""));
+  BONSAI_RETURN_IF_ERROR(make_medium());
+  product_ = std::make_unique<base::ProductMedium>(medium_->view(), medium_->bytes(), PersistenceDomain::kAdr);
+  return Status::OK();
+}
+
+void RemoteTarget::shrink_back() {
+  if (const uint64_t bytes = std::exchange(bytes_before_, 0); bytes != 0) {
+    static_cast<void>(link_->resize(number_, bytes));
+  }
+}
+
+Status RemoteTarget::remove() {
+  medium_.reset();
+  RemoteLink* const link = std::exchange(link_, nullptr);
+  return link == nullptr ? Status::OK() : link->remove(number_);
+}
+
+Status RemoteTarget::describe(std::string* text) {
+  bool found = false;
+  BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
+  *text = found ? pool().text : "no pool yet; " + name_.node + " stores pools, over " + name_.scheme;
+  return Status::OK();
 }
 
 }  // namespace bonsai::scale

@@ -1,74 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of another node as an NVM medium: what is stored here reaches that node by flush and fence alone, as a store
-// reaches NVM, and is durable there when the fence has answered.
-//
-// View: addresses alone, but for what is resident (base/nvm/far_reads.h): that is mirrored in this node's memory, and
-// takes as much of it. All other bytes are read over the fabric, and written past the view.
-//
-// Persistence model: that of medium.h under ADR, whatever the far medium keeps by itself: bytes that were not flushed
-// stay here. A WRITE carries the flushed bytes and not their lines, so threads may store to one line as they please; a
-// crash leaves any subset of the 8-byte words that were in flight.
-//
-// Thread-safety: as HookedMedium.
+// A target that another node serves as a pool. Once exists() has found it, it belongs to this process.
 #ifndef BONSAI_SCALE_REMOTE_TARGET_H_
 #define BONSAI_SCALE_REMOTE_TARGET_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 #include <utility>
 
-#include "base/nvm/medium.h"
+#include "base/nvm/product.h"
 #include "bonsai/status.h"
-#include "scale/mirror.h"
-#include "scale/remote_link.h"
+#include "scale/remote_links.h"
+#include "scale/remote_medium.h"
+#include "scale/target.h"
 
 namespace bonsai::scale {
 
-class RemoteTarget final : public base::HookedMedium, public base::FarReads {
+class RemoteTarget final : public Target {
  public:
-  // Requires: `target` was opened on the link, which outlives the medium. Errors: NoSpace (no addresses for the view).
-  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteTarget>* medium);
+  // Requires: `config` and `links` outlive it.
+  RemoteTarget(TargetName name, const TargetConfig& config, RemoteLinks* links)
+      : Target(std::move(name)), config_(config), links_(*links) {}
 
-  // Requires, as copy() and flush(): the destination is resident.
-  void store8(std::byte* dst, uint64_t value) override;
-  void copy(std::byte* dst, const void* src, size_t n) override;
-  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override;
-  void flush(const std::byte* dst, size_t n, const base::Site& site) override;
-  bool fence(const base::Site& site) override;
-  [[nodiscard]] Status health() const override { return target_.state.status(); }
-  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override { target_.spread.add(offset, n, unit_bytes); }
-  [[nodiscard]] base::FarReads* far() override { return this; }
-
-  [[nodiscard]] Memory memory(size_t bytes) override { return reads_.memory(bytes); }
-  [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
-    return reads_.begin(&target_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
-  }
-  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return reads_.ended(ticket, status); }
-  void forget(uint64_t ticket) override { reads_.forget(ticket); }
-  [[nodiscard]] uint64_t limit_ms() const override { return limit_ms_; }
-  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
-  void close_resident(std::span<const Piece> pieces) override { mirror_->close(pieces); }
-
-  // So many bytes of this node's memory.
-  [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
+  Status exists(bool discard_unfinished, bool* exists) override;
+  Status create(uint64_t bytes) override;
+  Status open(uint64_t grow_bytes) override;
+  Status open_read_only() override;
+  [[nodiscard]] uint64_t bytes() const override { return pool().region.bytes; }
+  [[nodiscard]] base::ProductMedium* product() override { return product_.get(); }
+  [[nodiscard]] base::HookedMedium* hooked() override { return medium_.get(); }
+  [[nodiscard]] base::FarReads* far() override { return medium_.get(); }
+  [[nodiscard]] bool enlarged() const override { return bytes_before_ != 0; }
+  void shrink_back() override;
+  Status complete() override { return link_->complete(number_); }
+  Status remove() override;
+  Status describe(std::string* text) override;
 
  private:
-  RemoteTarget(RemoteLink* link, size_t target, std::shared_ptr<Mirror> mirror)
-      : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),
-        writes_(link->writes()),
-        reads_(link->reads()),
-        target_(*link->target(target)),
-        limit_ms_(link->limit_ms()),
-        mirror_(std::move(mirror)) {}
+  [[nodiscard]] const ServedPool& pool() const { return link_->pool(number_); }
+  Status ask(PoolOp op, uint64_t bytes, uint64_t mark);
+  Status open_existing(const char* advice);
+  Status make_medium();
 
-  [[nodiscard]] uint64_t offset_of(const std::byte* dst) const { return static_cast<uint64_t>(dst - view()); }
-
-  WriteLanes& writes_;
-  ReadLanes& reads_;
-  LinkTarget& target_;
-  const uint64_t limit_ms_;
-  const std::shared_ptr<Mirror> mirror_;
+  const TargetConfig& config_;
+  RemoteLinks& links_;
+  RemoteLink* link_ = nullptr;  // null: the pool is not this process's
+  size_t number_ = 0;           // of the target on its link
+  uint64_t bytes_before_ = 0;   // if it was enlarged
+  std::unique_ptr<RemoteMedium> medium_;
+  std::unique_ptr<base::ProductMedium> product_;  // over what of it is resident, for reading
 };
 
 }  // namespace bonsai::scale

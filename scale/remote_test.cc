@@ -20,7 +20,7 @@
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
 #include "scale/remote_links.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "scale/target_name.h"
 #include "scale/testing/serving_node.h"
 #include "scale/volume.h"
@@ -41,19 +41,19 @@ class RemoteTest : public ::testing::Test {
     return link;
   }
   // The target's medium, of a new pool, of which nothing is resident.
-  static std::unique_ptr<RemoteTarget> create_far(RemoteLink* link, const std::string& pool, size_t* target,
+  static std::unique_ptr<RemoteMedium> create_far(RemoteLink* link, const std::string& pool, size_t* target,
                                                   uint64_t bytes = kPoolBytes) {
     Status status = link->open(named(pool), PoolOp::kCreate, bytes, 0, target);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    std::unique_ptr<RemoteTarget> medium;
-    status = RemoteTarget::make(link, *target, &medium);
+    std::unique_ptr<RemoteMedium> medium;
+    status = RemoteMedium::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return medium;
   }
   // The same; its first bytes are resident.
-  static std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target,
+  static std::unique_ptr<RemoteMedium> create(RemoteLink* link, const std::string& pool, size_t* target,
                                               uint64_t resident = kPoolBytes) {
-    std::unique_ptr<RemoteTarget> medium = create_far(link, pool, target);
+    std::unique_ptr<RemoteMedium> medium = create_far(link, pool, target);
     EXPECT_TRUE(make_resident(*medium, resident).ok());
     return medium;
   }
@@ -142,8 +142,8 @@ TEST_F(RemoteTest, AnOpenedPoolIsFetchedWhole) {
   ASSERT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString());
   EXPECT_EQ(link->pool(target).region.bytes, kPoolBytes);
   EXPECT_NE(link->pool(target).text.find("over shm"), std::string::npos) << link->pool(target).text;
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
+  std::unique_ptr<RemoteMedium> medium;
+  ASSERT_EQ("OK", RemoteMedium::make(link.get(), target, &medium).ToString());
   ASSERT_TRUE(make_resident(*medium, kPoolBytes).ok());
   for (uint64_t offset = 0; offset < kPoolBytes; offset += 8) {
     ASSERT_EQ(base::word_at(medium->view() + offset).load(), offset * 3 + 1) << offset;
@@ -358,8 +358,8 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
     ASSERT_EQ("OK", link->resize(target, bytes).ToString());
     EXPECT_EQ(link->pool(target).region.bytes, bytes);
     EXPECT_EQ(std::filesystem::file_size(scratch_.file("p")), bytes);
-    std::unique_ptr<RemoteTarget> medium;
-    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
+    std::unique_ptr<RemoteMedium> medium;
+    ASSERT_EQ("OK", RemoteMedium::make(link.get(), target, &medium).ToString());
     ASSERT_EQ("OK", make_resident(*medium, bytes).ToString());
     EXPECT_EQ(base::word_at(medium->view() + 64).load(), 7u);
     medium->store8(medium->view() + bytes - 8, bytes);

@@ -22,7 +22,7 @@
 #include "scale/pool_server.h"
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "scale/residence.h"
 #include "scale/testing/serving_node.h"
 #include "scale/volume.h"
@@ -101,10 +101,10 @@ class RemoteWorkers : public ::testing::Test {
     fabric_ = std::make_shared<WatchedFabric>(network_.make_fabric());
     ASSERT_EQ("OK", RemoteLink::make(fabric_, {.limit_ms = 100, .workers = workers}, &link_).ToString());
   }
-  std::unique_ptr<RemoteTarget> create(const std::string& pool, size_t* target) {
+  std::unique_ptr<RemoteMedium> create(const std::string& pool, size_t* target) {
     EXPECT_EQ("OK", link_->open(named(pool), PoolOp::kCreate, kTargetBytes, 0, target).ToString());
-    std::unique_ptr<RemoteTarget> medium;
-    EXPECT_EQ("OK", RemoteTarget::make(link_.get(), *target, &medium).ToString());
+    std::unique_ptr<RemoteMedium> medium;
+    EXPECT_EQ("OK", RemoteMedium::make(link_.get(), *target, &medium).ToString());
     EXPECT_TRUE(make_resident(*medium, 4096).ok());
     return medium;
   }
@@ -121,7 +121,7 @@ class RemoteWorkers : public ::testing::Test {
     std::memcpy(word, memory.get(), sizeof *word);
     return status;
   }
-  bool write(RemoteTarget* medium, uint64_t offset, uint64_t word) {
+  bool write(RemoteMedium* medium, uint64_t offset, uint64_t word) {
     medium->store8(medium->view() + offset, word);
     medium->flush(medium->view() + offset, 8, kWorkersSite);
     return medium->fence(kWorkersSite);
@@ -456,8 +456,8 @@ TEST(RemoteWorkersShm, ThreadsReadWhatTheyWrote) {
   ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.workers = 3}, &link).ok());
   size_t target = 0;
   ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kTargetBytes, 0, &target).ok());
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
+  std::unique_ptr<RemoteMedium> medium;
+  ASSERT_TRUE(RemoteMedium::make(link.get(), target, &medium).ok());
   VolumeOf<base::HookedMedium> volume({medium.get()});
   std::atomic<uint64_t> wrong{0};
   base::for_each_on(kThreads, kThreads, [&](size_t thread) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "scale/volume.h"
 
 namespace bonsai::scale {
 namespace {
@@ -84,6 +85,32 @@ Status parse_target_name(const std::string& whole, TargetName* name) {
   parsed.node = text.substr(begin, slash - begin);
   parsed.pool = text.substr(slash + 1);
   *name = std::move(parsed);
+  return Status::OK();
+}
+
+Status parse_target_names(const std::string& list, std::vector<TargetName>* names) {
+  names->clear();
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t comma = std::min(list.find(',', begin), list.size());
+    if (comma == begin) {
+      return Status::InvalidArgument(list.empty() ? "the pool's path is empty; name a file, e.g. /dev/shm/my.pool"
+                                                  : "a part of the path list '" + list +
+                                                        "' is empty; name one file per target, with one comma between");
+    }
+    TargetName name;
+    BONSAI_RETURN_IF_ERROR(parse_target_name(list.substr(begin, comma - begin), &name));
+    for (const TargetName& other : *names) {
+      if (other.text == name.text) {
+        return Status::InvalidArgument(name.text + " is named twice; name each target once");
+      }
+    }
+    names->push_back(std::move(name));
+    begin = comma + 1;
+  }
+  if (names->size() > kTargetsMax) {
+    return Status::InvalidArgument("a pool has at most " + std::to_string(kTargetsMax) + " targets, " +
+                                   std::to_string(names->size()) + " were named");
+  }
   return Status::OK();
 }
 

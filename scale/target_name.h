@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bonsai/status.h"
 
@@ -44,6 +45,10 @@ struct TargetName {
 // Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none; the message shows
 // the form).
 Status parse_target_name(const std::string& text, TargetName* name);
+
+// "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: those, InvalidArgument (an empty name, more than kTargetsMax, one
+// named twice).
+Status parse_target_names(const std::string& list, std::vector<TargetName>* names);
 
 }  // namespace bonsai::scale
 

@@ -16,6 +16,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
   seam          persist, index, store, no tests  bytes of a volume read where they are: issue a ReadBatch; what is
                                                  resident is read by a few files of persist (RESIDENT_READERS)
+  target        persist, index, store, no tests  asking what kind a target is, or where: scale/target.h knows
   scratch       tests                            folders made by mkdtemp: use base/testing/temp_folder.h
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
@@ -75,7 +76,7 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
-         "scratch", "flags", "layer", "print", "exception", "guard", "test_name", "line", "file", "function",
+         "target", "scratch", "flags", "layer", "print", "exception", "guard", "test_name", "line", "file", "function",
          "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
 
 
@@ -124,6 +125,7 @@ def library(source):
 
 
 Banned = namedtuple("Banned", "rule applies pattern remedy")
+ASK_THE_TARGET = "only scale knows what kind a target is: ask a scale::Target"
 BANNED = [
     Banned("thread", above_base,
            r"std::(jthread|async|thread)\b|\bpthread_create\b|#include <thread>", "use base/thread.h"),
@@ -153,6 +155,9 @@ BANNED = [
     Banned("seam", lambda source: source.folder in ["persist", "index", "store"] and not source.is_test and
            str(source.path) not in RESIDENT_READERS, r"(\.|->)(resident|view|local)\s*\(",
            "bytes may be on another node: issue a ReadBatch (scale/read_batch.h), wait, look at the answer"),
+    Banned("target", lambda source: source.folder in ["persist", "index", "store"] and not source.is_test,
+           r"\bis_remote\b|\b(Local|Remote)(Target|Medium|Links?)\b|\bMapping::|(\.|->)scheme\b|"
+           r'#include "scale/(local|remote)_', ASK_THE_TARGET),
     Banned("scratch", lambda source: source.is_test and source.path.suffix != ".c" and
            str(source.path) != "base/testing/temp_folder.h",
            r"\bmkdtemp\s*\(", "use testing::TempFolder (base/testing/temp_folder.h)"),
@@ -163,6 +168,16 @@ BANNED = [
            "a library does not print: return a Status or use the log sink"),
     Banned("exception", library, r"\bthrow\b(?!\s*\()", "no exceptions in product code: return a Status"),
 ]
+
+
+# A name of a remote target has "://" in it, and literals are not in `Source.code`.
+def check_target_names(source):
+    if not source.is_cpp or source.folder not in ["persist", "index", "store"] or source.is_test:
+        return
+    for match in TOKEN.finditer(source.text):
+        if match[0].startswith('"') and "://" in match[0]:
+            yield Breach(source.path, source.text.count("\n", 0, match.start()) + 1, "target",
+                         f"{match[0]}: {ASK_THE_TARGET}")
 
 
 def check_banned(source):
@@ -435,6 +450,7 @@ def check_format(sources):
 
 def check_source(source, ratchet):
     yield from check_banned(source)
+    yield from check_target_names(source)
     yield from check_layer(source)
     yield from check_guard(source)
     yield from check_test_names(source)

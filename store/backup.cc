@@ -11,10 +11,10 @@
 #include "persist/analysis.h"
 #include "persist/large.h"
 #include "persist/survey.h"
+#include "scale/target_name.h"
 #include "store/new_pool.h"
 #include "store/options.h"
 #include "store/read_only_pool.h"
-#include "store/target.h"
 
 namespace bonsai {
 namespace store {
@@ -34,7 +34,7 @@ uint64_t record_bytes(uint64_t key_bytes, uint64_t value_bytes) { return key_byt
 
 Status size_copy(uint64_t records_bytes, uint64_t source_target_bytes, const std::string& to, Options* options) {
   std::vector<scale::TargetName> names;
-  BONSAI_RETURN_IF_ERROR(parse_targets(to, &names));
+  BONSAI_RETURN_IF_ERROR(scale::parse_target_names(to, &names));
   const auto logs =
       std::count_if(names.begin(), names.end(), [](const auto& name) { return name.role == scale::TargetRole::kLog; });
   const uint64_t sharing = std::max<uint64_t>(1, names.size() - static_cast<uint64_t>(logs));

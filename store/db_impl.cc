@@ -82,14 +82,13 @@ Status DbImpl::Close() {
     if (status.ok()) status = clean;
   }
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
-  for (const Target& target : closing->targets) {
-    if (target.mapping == nullptr) continue;
-    if (Status synced = target.mapping->sync(); status.ok()) status = synced;
+  for (const auto& target : *closing->targets) {
+    if (Status synced = target->sync(); status.ok()) status = synced;
   }
   if (!status.ok() || !closing->named_at_close) return status;
-  status = name_targets(closing->targets);
+  status = closing->targets->complete();
   if (status.ok()) return status;
-  for (Target& target : closing->targets) static_cast<void>(remove_target(&target));
+  for (const auto& target : *closing->targets) static_cast<void>(target->remove());
   return status;
 }
 
@@ -551,8 +550,7 @@ Stats DbImpl::GetStats() const {
   stats.nvm_lines_flushed = nvm.lines_flushed - nvm_before_.lines_flushed;
   stats.nvm_fences = nvm.fences - nvm_before_.fences;
   stats.nvm_media_bytes = nvm.media_bytes - nvm_before_.media_bytes;
-  if (t.links == nullptr) return stats;
-  const rdma::Traffic traffic = t.links->traffic();
+  const rdma::Traffic traffic = t.targets->traffic();
   stats.fabric_round_trips = traffic.round_trips;
   stats.fabric_messages = traffic.messages();
   stats.fabric_bytes = traffic.bytes();

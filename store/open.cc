@@ -5,8 +5,8 @@
 // files have to be removed by hand: a pool of several targets that is killed while it gets their names, and a file
 // system where a file cannot be made without a name (base::MappingOptions::name_later).
 #include <algorithm>
+#include <span>
 
-#include "base/nvm/medium_kind.h"
 #include "base/random.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
@@ -19,6 +19,7 @@
 #include "persist/superblock.h"
 #include "store/db_impl.h"
 #include "store/options.h"
+#include "store/target_config.h"
 #include "store/tiers.h"
 
 namespace bonsai {
@@ -32,16 +33,21 @@ class Opener {
 
   Status open(const std::string& path) {
     std::vector<scale::TargetName> names;
-    BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
-    for (scale::TargetName& name : names) t_.targets.emplace_back().name = std::move(name);
-    t_.links = std::make_unique<scale::RemoteLinks>(options_.fabric_secret_file, options_.fabric_wait_ms_max,
-                                                    options_.fabric_workers, test_.read_unit_bytes);
-    BONSAI_RETURN_IF_ERROR(check_options());
+    BONSAI_RETURN_IF_ERROR(scale::parse_target_names(path, &names));
+    BONSAI_RETURN_IF_ERROR(check_options(names));
+    scale::TargetConfig config = target_config(options_);
+    config.in_memory = is_volatile();
+    config.media.test = test_;
+    config.read_unit_bytes = test_.read_unit_bytes;
+    t_.targets = std::make_unique<scale::Targets>(std::move(config));
+    for (scale::TargetName& name : names) BONSAI_RETURN_IF_ERROR(t_.targets->add(std::move(name)));
+    BONSAI_RETURN_IF_ERROR(check_test_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
     const Status status = with_memory([this] {
       BONSAI_RETURN_IF_ERROR(take());
-      BONSAI_RETURN_IF_ERROR(needs_hooks() ? wire(hooked_volume(&t_.targets)) : wire(product_volume()));
-      return create_ && !name_later_ ? name_targets(t_.targets) : Status::OK();
+      BONSAI_RETURN_IF_ERROR(t_.targets->need_hooks() ? wire(t_.targets->hooked_volume())
+                                                      : wire(t_.targets->product_volume()));
+      return create_ && !name_later_ ? t_.targets->complete() : Status::OK();
     });
     if (!status.ok() && create_) take_back();
     if (!status.ok() && !create_ && !writes_) shrink_back();
@@ -51,18 +57,18 @@ class Opener {
   Status open_on(std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
                  const std::vector<scale::TargetRole>& roles) {
     create_ = create;
+    t_.targets = std::make_unique<scale::Targets>();
     for (size_t i = 0; i < media.size(); ++i) {
-      Target& target = t_.targets.emplace_back();
-      target.name.text = "target " + std::to_string(i);
-      if (i < roles.size()) target.name.role = roles[i];
-      target.hooked = std::move(media[i]);
-      target.text = "media of the caller";
+      scale::TargetName name;
+      name.text = "target " + std::to_string(i);
+      if (i < roles.size()) name.role = roles[i];
+      t_.targets->add(std::move(name), std::move(media[i]));
     }
-    return wire(hooked_volume(&t_.targets));
+    return wire(t_.targets->hooked_volume());
   }
 
  private:
-  Status check_options() const {
+  [[nodiscard]] Status check_options(std::span<const scale::TargetName> names) const {
     if (is_volatile() && options_.durability != Durability::kVolatile) {
       return Status::InvalidArgument(
           "a store in DRAM is lost when it is closed: set durability to volatile, too, or medium to auto to keep it");
@@ -71,21 +77,16 @@ class Opener {
       return Status::InvalidArgument(
           "only a store in DRAM can be volatile: set medium to DRAM, too, or durability to durable or buffered");
     }
-    const bool remote =
-        std::any_of(t_.targets.begin(), t_.targets.end(), [](const Target& target) { return target.name.is_remote(); });
-    const bool said = std::any_of(t_.targets.begin(), t_.targets.end(),
-                                  [](const Target& target) { return target.name.role != scale::TargetRole::kUnsaid; });
+    const bool said = std::any_of(names.begin(), names.end(), [](const scale::TargetName& name) {
+      return name.role != scale::TargetRole::kUnsaid;
+    });
     if (is_volatile() && said) {
       return Status::InvalidArgument("a store in DRAM has no log, so its targets have no roles: name it without");
     }
-    if (is_volatile() && remote) {
-      return Status::InvalidArgument("a store in DRAM is in this process alone, so it has no remote targets: name it " +
-                                     std::string("by a plain word, or set medium to auto"));
-    }
-    return check_test_options();
+    return Status::OK();
   }
 
-  Status check_test_options() const {
+  [[nodiscard]] Status check_test_options() const {
     if (is_volatile() && test_.medium != TestMedium::kNone) {
       return Status::InvalidArgument("a store in DRAM writes no NVM that could be played; give another medium");
     }
@@ -109,17 +110,17 @@ class Opener {
     }
     size_t existing = 0;
     std::string missing;
-    for (Target& target : t_.targets) {
+    for (const auto& target : *t_.targets) {
       bool exists = false;
-      const Status found = find_target(options_, t_.links.get(), &target, &exists);
+      const Status found = target->exists(options_.create_if_missing, &exists);
       exists = exists || (found.IsBusy() && options_.error_if_exists);
       if (!exists) BONSAI_RETURN_IF_ERROR(found);
       if (exists && options_.error_if_exists) {
-        return Status::InvalidArgument(target.name.text + " exists already, and a new pool was asked for " +
+        return Status::InvalidArgument(target->name() + " exists already, and a new pool was asked for " +
                                        "(error_if_exists): name a new file");
       }
       existing += exists ? 1 : 0;
-      if (!exists && missing.empty()) missing = target.name.text;
+      if (!exists && missing.empty()) missing = target->name();
     }
     if (existing == 0 && options_.create_if_missing) {
       create_ = true;
@@ -131,33 +132,30 @@ class Opener {
   }
 
   Status take() {
-    for (Target& target : t_.targets) {
-      if (target.name.is_remote() && target.link == nullptr && !create_) {
-        return Status::IoError(target.name.text + " does not exist: its node serves no such pool; name another, or " +
-                               "set create_if_missing");
+    for (size_t i = 0; i < t_.targets->size(); ++i) {
+      scale::Target& target = (*t_.targets)[i];
+      if (create_) {
+        BONSAI_RETURN_IF_ERROR(create(&target, i));
+      } else {
+        const bool keeps_size = target.role() == scale::TargetRole::kLog;
+        BONSAI_RETURN_IF_ERROR(target.open(keeps_size ? 0 : options_.grow_bytes));
       }
-      if (create_) BONSAI_RETURN_IF_ERROR(choose_size(&target));
-      BONSAI_RETURN_IF_ERROR(take_target(options_, create_, t_.links.get(), &target));
-      if (create_) report_size(target);
     }
     t_.updates_in_place = test_.updates_in_place;
     t_.gets_in_coroutines = test_.gets_in_coroutines.value_or(!options_.metadata_upload);
-    t_.emulated = false;
-    for (Target& target : t_.targets) {
-      BONSAI_RETURN_IF_ERROR(make_medium(test_, &target));
-      t_.emulated = t_.emulated || target.emulated;
-    }
+    t_.emulated = t_.targets->emulated();
     return Status::OK();
   }
 
-  void report_size(const Target& target) const {
-    const uint64_t bytes =
-        target.link != nullptr ? target.link->pool(target.number).region.bytes : target.mapping->bytes();
-    const bool as_asked =
-        bytes == base::round_up(target.create_bytes, base::kPageBytes) || target.create_bytes == kPoolBytesDefault;
-    if (as_asked || !options_.log_sink) return;
-    options_.log_sink('W', target.name.text + " is taken whole: it has " + std::to_string(bytes) + " bytes, " +
-                               std::to_string(target.create_bytes) + " were asked for");
+  Status create(scale::Target* target, size_t number) const {
+    uint64_t wanted = 0;
+    BONSAI_RETURN_IF_ERROR(persist::new_target_bytes(options_, roles(), number, &wanted));
+    BONSAI_RETURN_IF_ERROR(target->create(wanted));
+    const bool as_asked = target->bytes() == base::round_up(wanted, base::kPageBytes) || wanted == kPoolBytesDefault;
+    if (as_asked || !options_.log_sink) return Status::OK();
+    options_.log_sink('W', target->name() + " is taken whole: it has " + std::to_string(target->bytes()) + " bytes, " +
+                               std::to_string(wanted) + " were asked for");
+    return Status::OK();
   }
 
   // The roles for which the targets were named; without a role they are for all.
@@ -165,30 +163,25 @@ class Opener {
     static_assert(static_cast<uint64_t>(scale::TargetRole::kLog) == persist::kRoleLog &&
                   static_cast<uint64_t>(scale::TargetRole::kDnodes) == persist::kRoleDnodes);
     std::vector<uint64_t> roles;
-    for (const Target& target : t_.targets) {
-      const auto said = static_cast<uint64_t>(target.name.role);
+    for (const auto& target : *t_.targets) {
+      const auto said = static_cast<uint64_t>(target->role());
       roles.push_back(said != 0 ? said : persist::kRolesAll);
     }
     return roles;
   }
 
-  Status choose_size(Target* target) {
-    const auto number = static_cast<size_t>(target - t_.targets.data());
-    return persist::new_target_bytes(options_, roles(), number, &target->create_bytes);
-  }
-
   // A role that was named is the target's own; one that was not becomes known.
   Status settle_roles() {
-    for (size_t i = 0; i < t_.targets.size(); ++i) {
-      scale::TargetName& name = t_.targets[i].name;
+    for (size_t i = 0; i < t_.targets->size(); ++i) {
+      scale::Target& target = (*t_.targets)[i];
       const auto own = static_cast<scale::TargetRole>(t_.pool.superblocks[i].roles);
-      if (name.role != scale::TargetRole::kUnsaid && name.role != own) {
-        return Status::InvalidArgument(name.text + " was created with role=" + std::string(role_text(own)) +
+      if (target.role() != scale::TargetRole::kUnsaid && target.role() != own) {
+        return Status::InvalidArgument(target.name() + " was created with role=" + std::string(role_text(own)) +
                                        "; name it without a role, or with that one");
       }
-      name.role = own;
+      target.set_role(own);
     }
-    t_.medium_text = describe_targets(t_.targets);
+    t_.medium_text = t_.targets->medium_text();
     return Status::OK();
   }
 
@@ -204,26 +197,12 @@ class Opener {
       static_cast<void>(persist::wipe_target(*t_.volume, i));
     }
     t_.volume.reset();
-    for (Target& target : t_.targets) static_cast<void>(remove_target(&target));
-  }
-
-  [[nodiscard]] bool needs_hooks() const {
-    return std::any_of(t_.targets.begin(), t_.targets.end(), [](const Target& t) { return t.hooked != nullptr; });
-  }
-
-  std::unique_ptr<scale::VolumeOf<base::ProductMedium>> product_volume() {
-    std::vector<base::ProductMedium*> media;
-    for (Target& target : t_.targets) {
-      const base::Mapping& mapping = *target.mapping;
-      target.product = std::make_unique<base::ProductMedium>(mapping.data(), mapping.bytes(), mapping.domain());
-      media.push_back(target.product.get());
-    }
-    return std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
+    for (const auto& target : *t_.targets) static_cast<void>(target->remove());
   }
 
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const Target& target : t_.targets) all.push_back(target.name.text);
+    for (const auto& target : *t_.targets) all.push_back(target->name());
     return all;
   }
 
@@ -294,16 +273,16 @@ class Opener {
 
   // Gives the targets that were enlarged their sizes back. Nothing states the new ones yet.
   void shrink_back() {
-    for (const Target& target : t_.targets) shrink_target(target);
+    for (const auto& target : *t_.targets) target->shrink_back();
   }
 
   // A target that is named for the log was left as it is. One that keeps it alone, and was named without
   // its role, would have bytes of no use.
   [[nodiscard]] Status check_growth() const {
-    for (const Target& target : t_.targets) {
-      if (target.name.role != scale::TargetRole::kLog || !is_enlarged(target)) continue;
-      return Status::InvalidArgument(target.name.text + " keeps the log alone, which does not grow; name it " +
-                                     target.name.text + "?role=log to leave it as it is");
+    for (const auto& target : *t_.targets) {
+      if (target->role() != scale::TargetRole::kLog || !target->enlarged()) continue;
+      return Status::InvalidArgument(target->name() + " keeps the log alone, which does not grow; name it " +
+                                     target->name() + "?role=log to leave it as it is");
     }
     return Status::OK();
   }
@@ -320,7 +299,7 @@ class Opener {
   Status check_key_format() const {
     if (options_.any_key_format || t_.pool.key_format() == options_.key_format) return Status::OK();
     const bool fixed8 = t_.pool.key_format() == KeyFormat::kFixed8;
-    return Status::InvalidArgument(t_.targets[0].name.text + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
+    return Status::InvalidArgument((*t_.targets)[0].name() + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
                                    "; open it with that key format");
   }
 
@@ -381,17 +360,9 @@ Status DescribeMedium(const std::string& path, std::string* text, const Options&
   BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
-  if (name.is_remote()) {
-    scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max, options.fabric_workers);
-    store::Target target;
-    target.name = name;
-    bool exists = false;
-    BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
-    *text = exists ? target.link->pool(target.number).text
-                   : "no pool yet; " + name.node + " stores pools, over " + name.scheme;
-  } else {
-    BONSAI_RETURN_IF_ERROR(base::describe_medium(name.text, PersistenceDomain::kAuto, text));
-  }
+  scale::Targets targets(store::target_config(options));
+  BONSAI_RETURN_IF_ERROR(targets.add(name));
+  BONSAI_RETURN_IF_ERROR(targets[0].describe(text));
   if (name.role != scale::TargetRole::kUnsaid) *text += ", for " + std::string(role_text(name.role));
   return Status::OK();
 }

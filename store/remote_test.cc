@@ -537,7 +537,7 @@ TEST_F(RemoteStore, RecoveryFetchesInLargePieces) {
     open(remote ? "modelled://node/cut" : local + ".cut", options);
     ms[remote ? 1 : 0] = static_cast<double>(base::now_ns() - before_ns) / base::kNsPerMs;
   }
-  const rdma::Traffic traffic = static_cast<DbImpl&>(*db_).tiers().links->traffic();
+  const rdma::Traffic traffic = static_cast<DbImpl&>(*db_).tiers().targets->traffic();
   std::printf("  recovery of %llu records: %.1f ms on local NVM (emulated), %.1f ms over a modelled network: %s\n",
               records * 1ULL, ms[0], ms[1], traffic.text().c_str());
   const rdma::Traffic::Flow& reads = traffic.of(rdma::Verb::kRead);

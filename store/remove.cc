@@ -9,40 +9,38 @@
 #include "base/status_macros.h"
 #include "bonsai/db.h"
 #include "persist/removal.h"
-#include "scale/remote_links.h"
+#include "scale/target.h"
+#include "scale/target_name.h"
 #include "scale/volume.h"
 #include "store/options.h"
-#include "store/target.h"
+#include "store/target_config.h"
 
 namespace bonsai {
 
 Status Remove(const std::string& path, const Options& options) {
   BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   std::vector<scale::TargetName> names;
-  BONSAI_RETURN_IF_ERROR(store::parse_targets(path, &names));
-  scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max, options.fabric_workers);
-  Options taking;
-  taking.persistence_domain = options.persistence_domain;
-  std::vector<store::Target> targets;
+  BONSAI_RETURN_IF_ERROR(scale::parse_target_names(path, &names));
+  scale::Targets targets(store::target_config(options));
   std::vector<persist::NamedTarget> named;
   for (size_t i = 0; i < names.size(); ++i) {
-    store::Target target;
-    target.name = names[i];
+    BONSAI_RETURN_IF_ERROR(targets.add(names[i]));
     bool exists = false;
-    BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
-    if (!exists) continue;
-    BONSAI_RETURN_IF_ERROR(store::take_target(taking, false, &links, &target));
-    BONSAI_RETURN_IF_ERROR(store::make_medium(TestOptions(), &target));
-    targets.push_back(std::move(target));
+    BONSAI_RETURN_IF_ERROR(targets.back().exists(/*discard_unfinished=*/false, &exists));
+    if (!exists) {
+      targets.pop_back();
+      continue;
+    }
+    BONSAI_RETURN_IF_ERROR(targets.back().open(/*grow_bytes=*/0));
     named.push_back({names[i].text, i});
   }
-  if (targets.empty())
+  if (targets.size() == 0)
     return Status::IoError(names[0].text + " does not exist or holds no pool: there is nothing to remove");
-  auto volume = store::hooked_volume(&targets);
+  auto volume = targets.hooked_volume();
   BONSAI_RETURN_IF_ERROR(persist::check_removable(*volume, named, names.size()));
   for (size_t i = 0; i < targets.size(); ++i) BONSAI_RETURN_IF_ERROR(persist::wipe_target(*volume, i));
   volume.reset();
-  for (store::Target& target : targets) BONSAI_RETURN_IF_ERROR(store::remove_target(&target));
+  for (const auto& target : targets) BONSAI_RETURN_IF_ERROR(target->remove());
   return Status::OK();
 }
 

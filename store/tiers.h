@@ -18,15 +18,13 @@
 #include "persist/log.h"
 #include "persist/pool.h"
 #include "persist/space.h"
-#include "scale/remote_links.h"
+#include "scale/target.h"
 #include "scale/volume.h"
-#include "store/target.h"
 
 namespace bonsai::store {
 
 struct Tiers {
-  std::unique_ptr<scale::RemoteLinks> links;
-  std::vector<Target> targets;
+  std::unique_ptr<scale::Targets> targets;
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
@@ -44,7 +42,7 @@ struct Tiers {
 };
 
 // Opens or creates the pool at `path`, recovers it and wires the tiers. With `name_later` a pool that is created has no
-// names yet: name_targets(). Errors: as OpenForTest.
+// names yet: Targets::complete(). Errors: as OpenForTest.
 Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
                   std::unique_ptr<Tiers>* tiers, bool name_later = false);
 

@@ -17,7 +17,7 @@
 #include "base/testing/temp_folder.h"
 #include "rdma/shm/shm.h"
 #include "scale/remote_link.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "scale/testing/file_on_medium.h"
 #include "scale/testing/serving_node.h"
 
@@ -35,7 +35,7 @@ class ServedMedium {
     size_t target = 0;
     // The file gives the pool its name; its bytes are the medium's.
     BONSAI_CHECK(link_->open(named("pool"), PoolOp::kCreate, base::kMappingBytesMin, 0, &target).ok());
-    BONSAI_CHECK(RemoteTarget::make(link_.get(), target, &target_).ok());
+    BONSAI_CHECK(RemoteMedium::make(link_.get(), target, &target_).ok());
   }
 
   [[nodiscard]] base::HookedMedium* remote() { return target_.get(); }
@@ -45,7 +45,7 @@ class ServedMedium {
   rdma::ShmNetwork network_;
   ServingNode node_;
   std::unique_ptr<RemoteLink> link_;
-  std::unique_ptr<RemoteTarget> target_;
+  std::unique_ptr<RemoteMedium> target_;
 };
 
 // A medium as other nodes see it, if the run asks for that (base/testing/far.h); else itself.

@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/pool_server.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "scale/residence.h"
 #include "scale/target_name.h"
 
@@ -29,7 +29,7 @@ inline TargetName named(const std::string& pool) {
 }
 
 // The first so many bytes of a target.
-inline Status make_resident(RemoteTarget& target, uint64_t bytes) {
+inline Status make_resident(RemoteMedium& target, uint64_t bytes) {
   const FarRange range{&target, 0, bytes};
   return make_resident({&range, 1});
 }

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "scale/remote_target.h"
+#include "scale/remote_medium.h"
 #include "store/tiers.h"
 
 namespace bonsai::testing::sim {
@@ -26,8 +26,8 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
   size_t number = 0;
   BONSAI_RETURN_IF_ERROR(
       link_->open(name, create ? scale::PoolOp::kCreate : scale::PoolOp::kOpen, create_bytes, 0, &number));
-  std::unique_ptr<scale::RemoteTarget> made;
-  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(link_.get(), number, &made));
+  std::unique_ptr<scale::RemoteMedium> made;
+  BONSAI_RETURN_IF_ERROR(scale::RemoteMedium::make(link_.get(), number, &made));
   *medium = std::move(made);
   return Status::OK();
 }

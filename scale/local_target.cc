@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/local_target.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
+#include "base/nvm/hooked_product.h"
+#include "base/nvm/medium_kind.h"
+#include "base/nvm/os_file.h"
+#include "base/status_macros.h"
+
+namespace bonsai::scale {
+namespace {
+
+// A DAX device has its name before it holds a pool. It holds none if its beginning is blank, or the creation of a pool
+// was interrupted.
+bool is_blank_device(const std::string& path, const TargetConfig& config) {
+  std::error_code ignored;
+  if (!std::filesystem::is_character_file(path, ignored)) return false;
+  base::MappingOptions options;
+  options.read_only = true;
+  std::unique_ptr<base::Mapping> device;
+  if (!base::Mapping::open(path, options, &device).ok()) return false;
+  const std::span first_bytes(device->data(), std::min<size_t>(device->bytes(), config.first_bytes));
+  return base::is_marked(first_bytes, config.mark) ||
+         std::all_of(first_bytes.begin(), first_bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+Status LocalTarget::exists(bool discard_unfinished, bool* exists) {
+  const std::string& path = name();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return Status::IoError(path + " is a directory; name a file in it");
+  if (discard_unfinished) {
+    const auto unfinished = [this](std::span<const std::byte> first) { return base::is_marked(first, config_.mark); };
+    static_cast<void>(base::remove_unused(path, config_.first_bytes, unfinished));
+  }
+  std::error_code error;
+  *exists = std::filesystem::exists(path, error) && !is_blank_device(path, config_);
+  return error ? base::os_error("examine", path, error.value()) : Status::OK();
+}
+
+Status LocalTarget::create(uint64_t bytes) {
+  if (config_.in_memory) {
+    BONSAI_RETURN_IF_ERROR(base::Mapping::make_in_memory(name(), bytes, &mapping_));
+    return make_medium();
+  }
+  base::MappingOptions options;
+  options.create_bytes = bytes;
+  options.create_mark = config_.mark;
+  options.name_later = true;
+  return map(options);
+}
+
+Status LocalTarget::open(uint64_t grow_bytes) {
+  base::MappingOptions options;
+  options.grow_bytes = grow_bytes;
+  return map(options);
+}
+
+Status LocalTarget::open_read_only() {
+  base::MappingOptions options;
+  options.read_only = true;
+  return base::Mapping::open(name(), options, &mapping_);
+}
+
+Status LocalTarget::map(const base::MappingOptions& options) {
+  base::MappingOptions declared = options;
+  declared.domain = config_.domain;
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), declared, &mapping_));
+  return make_medium();
+}
+
+Status LocalTarget::make_medium() {
+  base::Media media;
+  BONSAI_RETURN_IF_ERROR(base::make_media(*mapping_, config_.media, &media));
+  needs_hook_ = media.hooked != nullptr;
+  hooked_ = std::move(media.hooked);
+  medium_text_ = std::move(media.text);
+  emulated_ = media.emulated;
+  return Status::OK();
+}
+
+base::ProductMedium* LocalTarget::product() {
+  if (needs_hook_) return nullptr;
+  if (product_ == nullptr) {
+    product_ = std::make_unique<base::ProductMedium>(mapping_->data(), mapping_->bytes(), mapping_->domain());
+  }
+  return product_.get();
+}
+
+base::HookedMedium* LocalTarget::hooked() {
+  if (hooked_ == nullptr) hooked_ = std::make_unique<base::HookedProduct>(*mapping_);
+  return hooked_.get();
+}
+
+void LocalTarget::shrink_back() {
+  if (enlarged()) static_cast<void>(mapping_->shrink_back());
+}
+
+Status LocalTarget::remove() {
+  hooked_.reset();
+  product_.reset();
+  return mapping_ == nullptr ? Status::OK() : mapping_->remove();
+}
+
+Status LocalTarget::describe(std::string* text) {
+  return base::describe_medium(name(), PersistenceDomain::kAuto, text);
+}
+
+}  // namespace bonsai::scale

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool of another node as an NVM medium: what is stored here reaches that node by flush and fence alone, as a store
+// reaches NVM, and is durable there when the fence has answered.
+//
+// View: addresses alone, but for what is resident (base/nvm/far_reads.h): that is mirrored in this node's memory, and
+// takes as much of it. All other bytes are read over the fabric, and written past the view.
+//
+// Persistence model: that of medium.h under ADR, whatever the far medium keeps by itself: bytes that were not flushed
+// stay here. A WRITE carries the flushed bytes and not their lines, so threads may store to one line as they please; a
+// crash leaves any subset of the 8-byte words that were in flight.
+//
+// Thread-safety: as HookedMedium.
+#ifndef BONSAI_SCALE_REMOTE_MEDIUM_H_
+#define BONSAI_SCALE_REMOTE_MEDIUM_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/nvm/medium.h"
+#include "bonsai/status.h"
+#include "scale/mirror.h"
+#include "scale/remote_link.h"
+
+namespace bonsai::scale {
+
+class RemoteMedium final : public base::HookedMedium, public base::FarReads {
+ public:
+  // Requires: `target` was opened on the link, which outlives the medium. Errors: NoSpace (no addresses for the view).
+  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium);
+
+  // Requires, as copy() and flush(): the destination is resident.
+  void store8(std::byte* dst, uint64_t value) override;
+  void copy(std::byte* dst, const void* src, size_t n) override;
+  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override;
+  void flush(const std::byte* dst, size_t n, const base::Site& site) override;
+  bool fence(const base::Site& site) override;
+  [[nodiscard]] Status health() const override { return target_.state.status(); }
+  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override { target_.spread.add(offset, n, unit_bytes); }
+  [[nodiscard]] base::FarReads* far() override { return this; }
+
+  [[nodiscard]] Memory memory(size_t bytes) override { return reads_.memory(bytes); }
+  [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
+    return reads_.begin(&target_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
+  }
+  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return reads_.ended(ticket, status); }
+  void forget(uint64_t ticket) override { reads_.forget(ticket); }
+  [[nodiscard]] uint64_t limit_ms() const override { return limit_ms_; }
+  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
+  void close_resident(std::span<const Piece> pieces) override { mirror_->close(pieces); }
+
+  // So many bytes of this node's memory.
+  [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
+
+ private:
+  RemoteMedium(RemoteLink* link, size_t target, std::shared_ptr<Mirror> mirror)
+      : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),
+        writes_(link->writes()),
+        reads_(link->reads()),
+        target_(*link->target(target)),
+        limit_ms_(link->limit_ms()),
+        mirror_(std::move(mirror)) {}
+
+  [[nodiscard]] uint64_t offset_of(const std::byte* dst) const { return static_cast<uint64_t>(dst - view()); }
+
+  WriteLanes& writes_;
+  ReadLanes& reads_;
+  LinkTarget& target_;
+  const uint64_t limit_ms_;
+  const std::shared_ptr<Mirror> mirror_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_REMOTE_MEDIUM_H_

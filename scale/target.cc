@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/target.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "scale/local_target.h"
+#include "scale/remote_target.h"
+#include "scale/residence.h"
+
+namespace bonsai::scale {
+namespace {
+
+// A target on a medium of the caller, who keeps what it writes to.
+class CallersTarget final : public Target {
+ public:
+  CallersTarget(TargetName name, std::unique_ptr<base::HookedMedium> medium)
+      : Target(std::move(name)), medium_(std::move(medium)) {
+    medium_text_ = "media of the caller";
+  }
+
+  Status exists(bool, bool* exists) override {
+    *exists = true;
+    return Status::OK();
+  }
+  Status create(uint64_t) override { return Status::OK(); }
+  Status open(uint64_t) override { return Status::OK(); }
+  Status open_read_only() override { return Status::OK(); }
+  [[nodiscard]] uint64_t bytes() const override { return medium_->bytes(); }
+  [[nodiscard]] base::ProductMedium* product() override { return nullptr; }
+  [[nodiscard]] base::HookedMedium* hooked() override { return medium_.get(); }
+  Status describe(std::string* text) override {
+    *text = medium_text_;
+    return Status::OK();
+  }
+
+ private:
+  const std::unique_ptr<base::HookedMedium> medium_;
+};
+
+}  // namespace
+
+Targets::Targets(TargetConfig config)
+    : config_(std::move(config)),
+      links_(config_.secret_file, config_.limit_ms, config_.workers, config_.read_unit_bytes) {}
+
+Status Targets::add(TargetName name) {
+  if (!name.is_remote()) {
+    targets_.push_back(std::make_unique<LocalTarget>(std::move(name), config_));
+    return Status::OK();
+  }
+  if (config_.in_memory) {
+    return Status::InvalidArgument("a store in DRAM is in this process alone, so it has no remote targets: name it " +
+                                   std::string("by a plain word, or set medium to auto"));
+  }
+  targets_.push_back(std::make_unique<RemoteTarget>(std::move(name), config_, &links_));
+  return Status::OK();
+}
+
+void Targets::add(TargetName name, std::unique_ptr<base::HookedMedium> medium) {
+  targets_.push_back(std::make_unique<CallersTarget>(std::move(name), std::move(medium)));
+}
+
+Status Targets::open_read_only() {
+  std::vector<FarRange> fetched;
+  for (const auto& target : targets_) {
+    BONSAI_RETURN_IF_ERROR(target->open_read_only());
+    if (target->far() != nullptr) fetched.push_back({target->far(), 0, target->bytes()});
+  }
+  return make_resident(fetched);
+}
+
+Status Targets::complete() {
+  for (const auto& target : targets_) BONSAI_RETURN_IF_ERROR(target->complete());
+  return Status::OK();
+}
+
+bool Targets::need_hooks() const {
+  return std::any_of(begin(), end(), [](const auto& target) { return target->product() == nullptr; });
+}
+
+std::unique_ptr<VolumeOf<base::HookedMedium>> Targets::hooked_volume() const {
+  std::vector<base::HookedMedium*> media;
+  for (const auto& target : targets_) media.push_back(target->hooked());
+  return std::make_unique<VolumeOf<base::HookedMedium>>(std::move(media));
+}
+
+std::unique_ptr<VolumeOf<base::ProductMedium>> Targets::product_volume() const {
+  std::vector<base::ProductMedium*> media;
+  for (const auto& target : targets_) media.push_back(target->product());
+  return std::make_unique<VolumeOf<base::ProductMedium>>(std::move(media));
+}
+
+bool Targets::emulated() const {
+  return std::any_of(begin(), end(), [](const auto& target) { return target->emulated(); });
+}
+
+std::string Targets::medium_text() const {
+  std::vector<std::string> texts;
+  for (const auto& target : targets_) {
+    const bool one_role = target->role() == TargetRole::kLog || target->role() == TargetRole::kDnodes;
+    std::string text = target->medium_text() + (one_role ? ", for " + std::string(role_text(target->role())) : "");
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
+  }
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
+}
+
+}  // namespace bonsai::scale

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The targets of a pool: files, devices and memory of this machine, and pools that other nodes serve. Their callers do
+// not know which. `Target` is one of them; `Targets` are those of one pool, with the links to the nodes of remote ones.
+//
+// Order of calls: exists(); then one of create(), open() and open_read_only(), which makes the medium. A new target has
+// no name before complete(), and is gone if it is destroyed before (a device keeps its name and its bytes).
+//
+// Thread-safety: one owner; Targets::traffic() from any thread.
+#ifndef BONSAI_SCALE_TARGET_H_
+#define BONSAI_SCALE_TARGET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/nvm/media.h"
+#include "base/nvm/medium.h"
+#include "base/nvm/product.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+#include "rdma/traffic.h"
+#include "scale/remote_links.h"
+#include "scale/target_name.h"
+#include "scale/volume.h"
+
+namespace bonsai::scale {
+
+// What holds for all targets of a pool.
+struct TargetConfig {
+  // The first word of a new target until its creation is done, and how many first bytes show that it was not
+  // (base::is_marked()).
+  uint64_t mark = 0;
+  uint64_t first_bytes = 0;
+  // Of targets of this machine.
+  bool in_memory = false;  // memory of this process, whatever the name
+  PersistenceDomain domain = PersistenceDomain::kAuto;
+  base::MediaOptions media;
+  // Of remote targets: as RemoteLinks.
+  std::string secret_file;
+  uint64_t limit_ms = 5'000;
+  size_t workers = 4;
+  uint64_t read_unit_bytes = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  // As the user wrote it, without the role.
+  [[nodiscard]] const std::string& name() const { return name_.text; }
+  [[nodiscard]] TargetRole role() const { return name_.role; }
+  // Requires: the pool's superblock states this role.
+  void set_role(TargetRole role) { name_.role = role; }
+
+  // Whether the target exists. A device whose first bytes are all zeros does not. With `discard_unfinished` a target
+  // whose creation was interrupted does not exist either, and such a file is removed. (Without it, a device of this
+  // machine does not exist then, and a device of another node does.) A target that exists may be this process's from
+  // now on. Errors: IoError, Busy, Unavailable, InvalidArgument (secret).
+  virtual Status exists(bool discard_unfinished, bool* exists) = 0;
+
+  // Makes it, of so many zeros. A device is taken as it is, and as large as it is; memory is rounded up to pages.
+  // Errors: those of base::Mapping::open(), make_media() and RemoteLink::open().
+  virtual Status create(uint64_t bytes) = 0;
+  // Opens it for reading and writing, and enlarges it if it is smaller than `grow_bytes`. Errors: as create(), and
+  // IoError (it does not exist).
+  virtual Status open(uint64_t grow_bytes) = 0;
+  // Opens it for reading alone; product() then has its bytes. Errors: as open().
+  virtual Status open_read_only() = 0;
+
+  // Requires, as what follows: created or open.
+  [[nodiscard]] virtual uint64_t bytes() const = 0;
+  // The medium without virtual calls; null: the target needs hooked(). The target owns its media.
+  [[nodiscard]] virtual base::ProductMedium* product() = 0;
+  // The medium with the virtual interface. Requires: not open_read_only().
+  [[nodiscard]] virtual base::HookedMedium* hooked() = 0;
+  // How bytes come to product() after open_read_only(); null: they are there.
+  [[nodiscard]] virtual base::FarReads* far() { return nullptr; }
+  // What results are stamped with, as base::Media.
+  [[nodiscard]] const std::string& medium_text() const { return medium_text_; }
+  [[nodiscard]] bool emulated() const { return emulated_; }
+
+  // Whether open() has enlarged it, and shrink_back() was not called.
+  [[nodiscard]] virtual bool enlarged() const { return false; }
+  // Gives it its size back. Requires: what was added was not used. A failure leaves the larger size.
+  virtual void shrink_back() {}
+  // Writes the pages that this machine's page cache has of it to disk. Errors: IoError.
+  virtual Status sync() { return Status::OK(); }
+  // Gives a created target its name, durably. Errors: Busy (the name is taken by now), IoError, Unavailable.
+  virtual Status complete() { return Status::OK(); }
+  // Removes it, complete or not, and its media; a device stays. Requires: nobody uses it.
+  // Errors: IoError, Unavailable.
+  virtual Status remove() { return Status::OK(); }
+
+  // The medium that it has, or would have. Creates and changes nothing. Requires: neither created nor open.
+  // Errors: those of base::describe_medium() and of exists().
+  virtual Status describe(std::string* text) = 0;
+
+ protected:
+  explicit Target(TargetName name) : name_(std::move(name)) {}
+
+  TargetName name_;
+  std::string medium_text_;
+  bool emulated_ = true;
+};
+
+class Targets {
+ public:
+  explicit Targets(TargetConfig config = {});
+  Targets(const Targets&) = delete;
+  Targets& operator=(const Targets&) = delete;
+
+  // Adds the target of that name. Errors: InvalidArgument (a target in memory with a remote name).
+  Status add(TargetName name);
+  // Adds one that exists, on a medium of the caller.
+  void add(TargetName name, std::unique_ptr<base::HookedMedium> medium);
+
+  [[nodiscard]] size_t size() const { return targets_.size(); }
+  [[nodiscard]] Target& operator[](size_t target) const { return *targets_[target]; }
+  [[nodiscard]] auto begin() const { return targets_.begin(); }
+  [[nodiscard]] auto end() const { return targets_.end(); }
+  [[nodiscard]] Target& back() const { return *targets_.back(); }
+  void pop_back() { targets_.pop_back(); }
+
+  // Target::open_read_only() of all. Those that are not mapped are fetched whole, all at once. Errors: those,
+  // Unavailable, NoSpace.
+  Status open_read_only();
+  // Target::complete() of all. After an error some have their names, and the caller removes all.
+  Status complete();
+
+  // Whether a medium needs the virtual interface. Requires, as what follows: all are created or open.
+  [[nodiscard]] bool need_hooks() const;
+  // A volume over their media. Requires: the targets outlive it. product_volume() also: no medium needs a hook.
+  [[nodiscard]] std::unique_ptr<VolumeOf<base::HookedMedium>> hooked_volume() const;
+  [[nodiscard]] std::unique_ptr<VolumeOf<base::ProductMedium>> product_volume() const;
+  // Whether some medium only stands for NVM.
+  [[nodiscard]] bool emulated() const;
+  // The label of a pool's results: each medium once, with its role if it has only one.
+  [[nodiscard]] std::string medium_text() const;
+
+  // Traffic with all nodes, since the links to them were made.
+  [[nodiscard]] rdma::Traffic traffic() const { return links_.traffic(); }
+
+ private:
+  const TargetConfig config_;
+  RemoteLinks links_;
+  std::vector<std::unique_ptr<Target>> targets_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_TARGET_H_

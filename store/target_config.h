@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the public options say about the targets of a pool.
+#ifndef BONSAI_STORE_TARGET_CONFIG_H_
+#define BONSAI_STORE_TARGET_CONFIG_H_
+
+#include "base/coro/scheduler.h"
+#include "bonsai/options.h"
+#include "persist/format.h"
+#include "persist/pool.h"
+#include "scale/target.h"
+
+namespace bonsai::store {
+
+inline scale::TargetConfig target_config(const Options& options) {
+  scale::TargetConfig config;
+  config.mark = persist::kCreatingMagic;
+  config.first_bytes = persist::kFirstBytes;
+  config.domain = options.persistence_domain;
+  config.media.wait_until = base::wait_closely_until;
+  config.secret_file = options.fabric_secret_file;
+  config.limit_ms = options.fabric_wait_ms_max;
+  config.workers = options.fabric_workers;
+  return config;
+}
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_TARGET_CONFIG_H_
