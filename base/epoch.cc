@@ -2,6 +2,7 @@
 #include "base/epoch.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "base/thread.h"
@@ -87,7 +88,11 @@ void EpochDomain::retire(void* object, Reclaim reclaim, void* context, size_t by
   Shard& shard = lock_any_shard();
   barrier();
   step("epoch.stamp");
-  shard.limbo.push_back({object, context, reclaim, epoch_.load(), bytes});
+  try {
+    shard.limbo.push_back({object, context, reclaim, epoch_.load(), bytes});
+  } catch (const std::bad_alloc&) {  // the object is lost, which is the least harm
+    return shard.unlock();
+  }
   shard.objects_retired.store(shard.objects_retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   shard.bytes_retired.store(shard.bytes_retired.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   const bool due = --shard.retires_to_collect == 0;
@@ -125,7 +130,10 @@ void EpochDomain::collect_shard(Shard& shard, uint64_t oldest, size_t objects_ma
     size_t bytes = 0;
     const bool nested = std::exchange(reclaiming, true);
     for (size_t i = 0; i < count; ++i) {
-      batch[i].reclaim(batch[i].object, batch[i].context);
+      try {
+        batch[i].reclaim(batch[i].object, batch[i].context);
+      } catch (const std::bad_alloc&) {  // as in retire()
+      }
       bytes += batch[i].bytes;
     }
     reclaiming = nested;

@@ -10,8 +10,10 @@
 // Guarantees
 //   - An object retired at time t is reclaimed after all guards alive at t have ended, exactly once.
 //   - A long guard only delays the reclamation of objects that were retired since it began.
-//   - enter() never fails and never waits; slots grow in chunks. Threads need no registration and may exit at any time.
+//   - enter() never waits; slots grow in chunks, which is when it may throw std::bad_alloc. Threads need no
+//   registration and may exit at any time.
 //   - Any number of guards may be alive on one thread, may end in any order, and may end on another thread.
+// Without memory an object that is retired, or that is being reclaimed, is lost: its memory stays taken.
 // Not promised: a bound on retired memory while a guard stays alive (watch retired_bytes()).
 //
 // Requires

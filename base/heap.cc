@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/huge_range.h"
@@ -40,9 +43,15 @@ struct alignas(kCacheLineBytes) Heap::Slab {
 };
 
 struct Heap::Region {
+  struct ByAddress {
+    bool operator()(const Region* a, const Region* b) const { return a->begin < b->begin; }
+  };
+  using Set = std::set<Region*, ByAddress>;
+
   std::byte* begin;
   size_t bytes;
-  uint32_t free_slabs;  // a bit per slab; a region of one large block has none
+  uint32_t free_slabs = 0;    // a bit per slab; a region of one large block has none
+  Set::node_type place = {};  // in the set of regions with room while it is not there, so that entering needs no memory
 
   static constexpr uint32_t kAll = UINT32_MAX;
   static_assert(kSlabsPerRegion == 32);
@@ -64,6 +73,7 @@ class Heap::Regions {
  public:
   Regions() = default;
   ~Regions() {
+    set_reserve(0);
     give_back(0);
     BONSAI_CHECK(held_bytes_ == 0);
   }
@@ -79,7 +89,7 @@ class Heap::Regions {
   void give(const std::byte* begin, size_t slabs, Region* region) {
     const std::lock_guard lock(mutex_);
     if (slabs > kSlabsPerRegion) return unmap(region);
-    if (region->free_slabs == 0) with_room_.insert(region);
+    if (region->free_slabs == 0) enter(region);
     region->free_slabs |= Region::mask(static_cast<size_t>(begin - region->begin) / kSlabBytes, slabs);
     if (region->free_slabs != Region::kAll) return;
     ++empty_;
@@ -96,6 +106,31 @@ class Heap::Regions {
     return held_bytes_;
   }
 
+  bool set_reserve(size_t regions) {
+    const std::lock_guard lock(mutex_);
+    BONSAI_CHECK(regions <= kReserveRegionsMax);
+    reserve_wanted_ = regions;
+    while (reserve_count_ > reserve_wanted_) release(reserve_[--reserve_count_]);
+    return refill_locked();
+  }
+
+  bool refill() {
+    const std::lock_guard lock(mutex_);
+    return refill_locked();
+  }
+
+  bool spend_reserve() {
+    const std::lock_guard lock(mutex_);
+    Region* region = take_reserve();
+    if (region != nullptr) release(region);
+    return region != nullptr;
+  }
+
+  [[nodiscard]] size_t reserve_count() const {
+    const std::lock_guard lock(mutex_);
+    return reserve_count_;
+  }
+
  private:
   static constexpr size_t kKeptOneIn = 8;  // one in this many regions may be kept empty
 
@@ -108,22 +143,33 @@ class Heap::Regions {
     }
     if (first >= kSlabsPerRegion) {
       *region = map(kRegionBytes);
+      if (*region == nullptr) *region = take_reserve();
       if (*region == nullptr) return nullptr;
+      held_bytes_ += kRegionBytes;
       (*region)->free_slabs = Region::kAll;
-      with_room_.insert(*region);
+      enter(*region);
       ++empty_;
       first = 0;
     }
     if ((*region)->free_slabs == Region::kAll) --empty_;
     (*region)->free_slabs &= ~Region::mask(first, slabs);
-    if ((*region)->free_slabs == 0) with_room_.erase(*region);
+    if ((*region)->free_slabs == 0) leave(with_room_.find(*region));
     return (*region)->begin + first * kSlabBytes;
   }
   // Takes a region for one large block.
   std::byte* take_region(size_t slabs, Region** region) {
     BONSAI_CHECK(slabs <= UINT16_MAX);
     *region = map((slabs * kSlabBytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
-    return *region != nullptr ? (*region)->begin : nullptr;
+    if (*region == nullptr) return nullptr;
+    held_bytes_ += (*region)->bytes;
+    return (*region)->begin;
+  }
+  void enter(Region* region) { with_room_.insert(std::move(region->place)); }
+  Region::Set::iterator leave(Region::Set::iterator at) {
+    Region* region = *at;
+    const auto next = std::next(at);
+    region->place = with_room_.extract(at);
+    return next;
   }
   void give_back_locked(size_t kept) {
     for (auto at = with_room_.begin(); at != with_room_.end() && empty_ > kept;) {
@@ -132,30 +178,71 @@ class Heap::Regions {
         ++at;
         continue;
       }
-      at = with_room_.erase(at);
+      at = leave(at);
       --empty_;
       unmap(region);
     }
   }
-  Region* map(size_t bytes) {
-    std::byte* begin = map_huge(bytes);
+  static bool is_granted() {
+    int64_t left = regions_granted_for_test.load(std::memory_order_relaxed);
+    while (left > 0 && !regions_granted_for_test.compare_exchange_weak(left, left - 1)) {
+    }
+    return left != 0;
+  }
+  // Null: there is no memory.
+  static Region* map(size_t bytes) {
+    std::byte* begin = is_granted() ? map_huge(bytes) : nullptr;
     if (begin == nullptr) return nullptr;
-    held_bytes_ += bytes;
-    return new Region{begin, bytes, 0};
+    try {
+      auto region = std::make_unique<Region>(Region{.begin = begin, .bytes = bytes});
+      Region::Set set{region.get()};
+      region->place = set.extract(set.begin());
+      return region.release();
+    } catch (const std::bad_alloc&) {
+      ::munmap(begin, bytes);
+      return nullptr;
+    }
   }
   void unmap(Region* region) {
     held_bytes_ -= region->bytes;
+    if (reserve_count_ == reserve_wanted_ || region->bytes != kRegionBytes) return release(region);
+    static_cast<void>(::madvise(region->begin, region->bytes, MADV_DONTNEED));
+    reserve_[reserve_count_++] = region;
+    note_shortness();
+  }
+  static void release(Region* region) {
     ::munmap(region->begin, region->bytes);
     delete region;
   }
 
-  struct ByAddress {
-    bool operator()(const Region* a, const Region* b) const { return a->begin < b->begin; }
-  };
+  Region* take_reserve() {
+    if (reserve_count_ == 0) return nullptr;
+    Region* region = reserve_[--reserve_count_];
+    note_shortness();
+    return region;
+  }
+  bool refill_locked() {
+    while (reserve_count_ < reserve_wanted_) {
+      Region* region = map(kRegionBytes);
+      if (region == nullptr) break;
+      reserve_[reserve_count_++] = region;
+    }
+    note_shortness();
+    return reserve_count_ == reserve_wanted_;
+  }
+  void note_shortness() {
+    const bool is_short = reserve_count_ < reserve_wanted_;
+    if (is_short == std::exchange(short_, is_short)) return;
+    is_short ? short_heaps_.fetch_add(1) : short_heaps_.fetch_sub(1);
+  }
+
   mutable std::mutex mutex_;
-  std::set<Region*, ByAddress> with_room_;
+  Region::Set with_room_;
   size_t empty_ = 0;
   uint64_t held_bytes_ = 0;
+  std::array<Region*, kReserveRegionsMax> reserve_{};
+  size_t reserve_count_ = 0, reserve_wanted_ = 0;
+  bool short_ = false;
 };
 
 class Heap::Shard {
@@ -300,6 +387,10 @@ void Heap::free(void* block) {
 }
 
 void Heap::give_back() { regions_->give_back(0); }
+bool Heap::set_reserve(size_t regions) { return regions_->set_reserve(regions); }
+bool Heap::refill() { return regions_->refill(); }
+bool Heap::spend_reserve() { return regions_->spend_reserve(); }
+size_t Heap::reserve_regions() const { return regions_->reserve_count(); }
 
 Heap::Use Heap::use() const {
   Use use;

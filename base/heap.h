@@ -9,6 +9,11 @@
 //
 // Long-lived blocks should not share a heap with short-lived ones: one block keeps a whole region.
 //
+// Reserve. A heap can keep some regions mapped that nothing touches, so they take addresses and no memory. When the
+// system gives no further region, blocks come from the reserve, and the heap is short until the reserve is full again:
+// by regions that become empty, or by refill(). So callers learn that memory runs out while they can still act.
+// Freeing never needs memory.
+//
 // Thread-safety: everything from any thread; any thread may free a block. Allocating waits for a preempted thread only
 // when it needs a new slab; freeing may wait at any time. Cost: some 20 ns; a new region costs 10 us plus the kernel's
 // time to clear it.
@@ -21,7 +26,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <set>
 
 namespace bonsai::base {
 
@@ -37,7 +41,7 @@ class Heap {
   Heap& operator=(const Heap&) = delete;
 
   // A block of at least `bytes` bytes, aligned to 16, and to 64 if `bytes` is a multiple of 64. Null: there is no
-  // memory.
+  // memory, and none in the reserve. A block of more than a region never comes from the reserve.
   [[nodiscard]] void* allocate(size_t bytes);
   // Requires: a block of any heap.
   static void free(void* block);
@@ -45,14 +49,29 @@ class Heap {
   // The bytes that the block really has. Requires: a block of any heap.
   [[nodiscard]] static size_t block_bytes(const void* block);
 
-  // Returns the empty regions that were kept to the system.
+  // Returns the empty regions that were kept to the system, but not the reserve.
   void give_back();
 
+  static constexpr size_t kReserveRegionsMax = 8;
+  // Makes the reserve so many regions large; initially 0. False: the system gives no memory, and the heap is short.
+  bool set_reserve(size_t regions);
+  // Tries to fill the reserve. True: it is full.
+  bool refill();
+  // Returns a region of the reserve to the system, for others of the process. False: there is none.
+  bool spend_reserve();
+  // The regions that are in the reserve now.
+  [[nodiscard]] size_t reserve_regions() const;
+  // Whether some heap of the process is short. Cost: one load.
+  [[nodiscard]] static bool any_short() { return short_heaps_.load(std::memory_order_relaxed) != 0; }
+
   struct Use {
-    uint64_t held_bytes = 0;  // from the system
+    uint64_t held_bytes = 0;  // from the system, without the reserve
     uint64_t used_bytes = 0;  // in blocks, including the rounding of their sizes
   };
   [[nodiscard]] Use use() const;
+
+  // For tests: how many more regions the system gives; negative: as many as it has.
+  static inline constinit std::atomic<int64_t> regions_granted_for_test{-1};
 
  private:
   struct Region;
@@ -60,6 +79,7 @@ class Heap {
   class Regions;
   class Shard;
   static Slab* slab_of(const void* block);
+  static inline constinit std::atomic<uint32_t> short_heaps_{0};
   std::unique_ptr<Regions> regions_;
   // Several, so that threads seldom wait for the same lock.
   static constexpr size_t kShards = 4;

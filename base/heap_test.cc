@@ -175,5 +175,68 @@ TEST(Heap, ThreadsAllocateAndFreeForEachOther) {
   EXPECT_EQ(heap.use().used_bytes, 0U);
 }
 
+// How many regions the system gives to the test's heaps.
+class Granting {
+ public:
+  explicit Granting(int64_t regions) { grant(regions); }
+  ~Granting() { grant(-1); }
+  static void grant(int64_t regions) { Heap::regions_granted_for_test.store(regions); }
+};
+
+TEST(Heap, AReserveServesWhenTheSystemDoesNot) {
+  Heap heap;
+  ASSERT_TRUE(heap.set_reserve(2));
+  EXPECT_EQ(heap.use().held_bytes, 0U);
+  const Granting none(0);
+  std::vector<void*> blocks;
+  while (void* block = heap.allocate(30'000)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), 80U);
+  EXPECT_EQ(heap.reserve_regions(), 0U);
+  EXPECT_TRUE(Heap::any_short());
+  EXPECT_FALSE(heap.refill());
+  for (void* block : blocks) std::memset(block, 1, 30'000);
+  for (void* block : blocks) Heap::free(block);
+  heap.give_back();
+  EXPECT_EQ(heap.reserve_regions(), 2U) << "what becomes empty fills the reserve first";
+  EXPECT_FALSE(Heap::any_short());
+}
+
+TEST(Heap, AReserveIsFilledAgainByTheSystem) {
+  Heap heap;
+  ASSERT_TRUE(heap.set_reserve(1));
+  Granting some(0);
+  void* const block = heap.allocate(100);
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(Heap::any_short());
+  EXPECT_FALSE(heap.refill());
+  Granting::grant(1);
+  EXPECT_TRUE(heap.refill());
+  EXPECT_FALSE(Heap::any_short());
+  EXPECT_TRUE(heap.spend_reserve());
+  EXPECT_TRUE(Heap::any_short());
+  EXPECT_FALSE(heap.spend_reserve());
+  Heap::free(block);
+}
+
+TEST(Heap, AHeapThatGetsNoReserveIsShortUntilItNeedsNone) {
+  Heap heap;
+  const Granting one(1);
+  EXPECT_FALSE(heap.set_reserve(3));
+  EXPECT_EQ(heap.reserve_regions(), 1U);
+  EXPECT_TRUE(Heap::any_short());
+  EXPECT_TRUE(heap.set_reserve(0));
+  EXPECT_FALSE(Heap::any_short());
+}
+
+TEST(Heap, AnEndedHeapIsNotShort) {
+  {
+    Heap heap;
+    const Granting none(0);
+    EXPECT_FALSE(heap.set_reserve(1));
+    EXPECT_TRUE(Heap::any_short());
+  }
+  EXPECT_FALSE(Heap::any_short());
+}
+
 }  // namespace
 }  // namespace bonsai::base

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/thread.h"
@@ -43,6 +44,57 @@ TEST(Memory, ABlockMayBeFreedByAnotherThread) {
   Thread("frees", [&] {
     for (void* block : blocks) free_block(block);
   }).join();
+}
+
+#if BONSAI_SCALABLE_MEMORY
+TEST(Memory, IsScarceFromTheReserveOnUntilItIsFull) {
+  MemoryReserve reserve;
+  ASSERT_TRUE(reserve.take().ok());
+  EXPECT_FALSE(memory_is_scarce());
+  EXPECT_TRUE(memory_for_work().ok());
+  Heap::regions_granted_for_test.store(0);
+  std::vector<void*> blocks;
+  EXPECT_THROW(for (;;) blocks.push_back(allocate_block(50'000, Lifetime::kRanges)), std::bad_alloc);
+  EXPECT_TRUE(memory_is_scarce());
+  EXPECT_TRUE(memory_for_work().IsNoSpace()) << "what frees memory may need some itself";
+  EXPECT_FALSE(refill_memory());
+  for (void* block : blocks) free_block(block);
+  EXPECT_TRUE(refill_memory()) << "it was freed";
+  EXPECT_FALSE(memory_is_scarce());
+  Heap::regions_granted_for_test.store(-1);
+}
+
+TEST(Memory, HoldersShareAReserve) {
+  MemoryReserve second;
+  {
+    MemoryReserve first;
+    ASSERT_TRUE(first.take().ok());
+    Heap::regions_granted_for_test.store(0);
+    EXPECT_TRUE(first.take().ok());
+    EXPECT_TRUE(second.take().ok());
+    Heap::regions_granted_for_test.store(-1);
+  }
+  memory_ran_out();
+  EXPECT_TRUE(memory_is_scarce());
+  EXPECT_TRUE(refill_memory());
+}
+
+TEST(Memory, AReserveThatCannotBeHadIsRefused) {
+  Heap::regions_granted_for_test.store(1);
+  MemoryReserve reserve;
+  EXPECT_TRUE(reserve.take().IsNoSpace());
+  EXPECT_FALSE(memory_is_scarce()) << "nobody holds it";
+  Heap::regions_granted_for_test.store(-1);
+  EXPECT_TRUE(reserve.take().ok());
+}
+#endif
+
+TEST(Memory, HasWhatNobodyCouldUse) {
+  EXPECT_TRUE(memory_has(1000));
+  EXPECT_TRUE(memory_has(size_t{3} << 20));
+#if BONSAI_SCALABLE_MEMORY
+  EXPECT_FALSE(memory_has(size_t{1} << 60));
+#endif
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -78,16 +79,28 @@ unsigned processors() {
 
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next{0};
+  std::mutex thrown_mutex;
+  std::exception_ptr thrown;  // the first
   const auto run = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
+    try {
+      for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
+    } catch (...) {
+      next.store(count);
+      const std::lock_guard lock(thrown_mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
   };
-  std::vector<Thread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) {
-    Thread helper;
-    if (!Thread::start("bonsai-each", run, &helper).ok()) break;
-    helpers.push_back(std::move(helper));
+  {
+    std::vector<Thread> helpers;
+    helpers.reserve(std::min<size_t>(threads, count));
+    for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) {
+      Thread helper;
+      if (!Thread::start("bonsai-each", run, &helper).ok()) break;
+      helpers.push_back(std::move(helper));
+    }
+    run();
   }
-  run();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 Status pin_thread(unsigned index) {

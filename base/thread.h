@@ -77,7 +77,8 @@ inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
 // Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
 // done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
-// order. If the system gives fewer threads, it uses those.
+// order. If the system gives fewer threads, it uses those. What a call throws it throws, when those that have begun
+// have ended; the others are left out.
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
 
 // Binds the calling thread to the `index`-th of the processors that it may run on, modulo their number. Errors:

@@ -45,7 +45,9 @@ Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, pers
       versions_(config.snapshots_max),
       tree_(epochs, config.gets_fetch_ahead),
       replacer_({log, dnodes, large, epochs, versions_, tree_, queue_, compactions_}, config.limits,
-                [this](Node* head) { return settle_head(head) == Outcome::kDone; }) {}
+                [this](Node* head) { return settle_head(head) == Outcome::kDone; }) {
+  static_cast<void>(Layer::closed_slots());  // now, so that no freeze needs memory
+}
 
 void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
   constexpr size_t kRangesPerStep = 256;

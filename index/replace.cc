@@ -23,6 +23,18 @@ using policy::Weight;
 
 namespace {
 
+// Gives a claim back, also when memory runs out.
+class Claimed {
+ public:
+  explicit Claimed(Bnode* bnode) : bnode_(*bnode) {}
+  ~Claimed() { bnode_.unclaim(); }
+  Claimed(const Claimed&) = delete;
+  Claimed& operator=(const Claimed&) = delete;
+
+ private:
+  Bnode& bnode_;
+};
+
 uint64_t entry_bytes(const Node& node) { return persist::entry_bytes(node.key_bytes, node.value_bytes); }
 
 // Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all); views as long as
@@ -333,10 +345,10 @@ void Replacer::install(Layer* layer) {
 // Releases old versions that no scan needs any more.
 void Replacer::drop_residue(Bnode* bnode) {
   if (bnode->base().residue() == nullptr || !bnode->claim()) return;
+  const Claimed claimed(bnode);
   LiveScans live;
   versions_.load(&live);
   if (bnode->layer() == nullptr && live.none()) release_residue(bnode);
-  bnode->unclaim();
 }
 
 // Requires: the bnode's claim, or its layer in hand; no scan is registered.
@@ -357,6 +369,7 @@ void Replacer::release_residue(Bnode* bnode) {
 
 bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, persist::RunReader* reader) {
   if (!bnode->claim()) return false;
+  const Claimed claimed(bnode);
   std::unique_ptr<persist::Dnode> dnode;
   persist::Trouble trouble = persist::Trouble::kNone;
   if (bnode->layer() == nullptr && bnode->base().dnode() == plain) dnode = plain->uploaded_copy(reader, &trouble);
@@ -367,7 +380,6 @@ bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, persis
     tree_.replace({bnode}, {bnode});  // knows its new dnode now
     epochs_.retire_delete(const_cast<persist::Dnode*>(plain));
   }
-  bnode->unclaim();
   return done || trouble == persist::Trouble::kUnavailable;
 }
 

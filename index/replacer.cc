@@ -5,11 +5,13 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "index/offload.h"
 
 namespace bonsai::index {
@@ -85,10 +87,14 @@ class Replacer::Jobs {
   Status unread_;
 };
 
-// Returns the jobs that were not needed.
+// Returns the jobs that were not needed. What finds no memory for its place is not offloaded any more.
 Replacer::Jobs::~Jobs() {
-  for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {
-    for (Bnode* bnode : taken_waiting_[static_cast<size_t>(kind)]) replacer_.queue_.put_back(kind, bnode);
+  try {
+    for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {
+      for (Bnode* bnode : taken_waiting_[static_cast<size_t>(kind)]) replacer_.queue_.put_back(kind, bnode);
+    }
+  } catch (const std::bad_alloc&) {
+    replacer_.dnodes_.volume().give_up(base::kOutOfMemory);
   }
   for (Bnode* bnode : taken_asked_for_) {
     replacer_.compactions_.ask(bnode);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "base/check.h"
@@ -151,7 +152,13 @@ void DnodeStore::free(const Dnode& dnode, const Runs& kept_runs, Addr kept_fence
   give_slot(dnode.header());
 }
 
-DnodeWriter::~DnodeWriter() { rollback({0, 0}); }
+// Without memory what was allocated is given back by the next opening only.
+DnodeWriter::~DnodeWriter() {
+  try {
+    rollback({0, 0});
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 void DnodeWriter::rollback(Mark mark) {
   BONSAI_INVARIANT(taken_.size() >= mark.taken && dnodes_.size() >= mark.dnodes);

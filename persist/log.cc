@@ -21,6 +21,7 @@ using scale::Addr;
 
 Log::Log(Config config) : config_(std::move(config)), table_(config_.segments.size()) {
   reserved_ = std::max<size_t>(2, config_.segments.size() / 16);
+  free_.reserve(config_.segments.size());  // so that giving back needs no memory
   BONSAI_CHECK(config_.segments.size() >= 4);
 }
 
@@ -201,7 +202,7 @@ class LogOf final : public Log {
     if (!stream) [[unlikely]]
       return Result::kHeld;
     // The stream's last record may be lost: nothing may follow it, nor a named end.
-    if (volume_.failed()) [[unlikely]]
+    if (volume_.fence_failed()) [[unlikely]]
       return Result::kFailed;
     const uint64_t mark_bytes = config_.buffered ? kEpochRecordBytes : 0;
     if (stream->segment == kNoSegment || stream->offset + bytes + mark_bytes > config_.segment_bytes) {
@@ -361,7 +362,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
   std::optional<Hold> stream;
   if (config_.buffered) stream.emplace(*this);
   if (stream && !*stream) return Result::kHeld;
-  if (volume_.failed()) return Result::kFailed;
+  if (volume_.fence_failed()) return Result::kFailed;
   std::vector<std::span<const Update>> shares;
   Packing packing(*this);
   size_t first = 0;
@@ -402,7 +403,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
 template <class Medium>
 Status LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return Status::OK();
-  if (volume_.failed()) return volume_.health();
+  if (volume_.fence_failed()) return volume_.health();
   const std::lock_guard lock(close_mutex_);
   const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
@@ -463,13 +464,13 @@ bool LogOf<Medium>::note_flushed() {
 
 template <class Medium>
 Status LogOf<Medium>::note_ends() {
-  if (volume_.failed()) return volume_.health();
+  if (volume_.fence_failed()) return volume_.health();
   if (config_.buffered) return Status::OK();
   bool noted = false;
   for (Stream& stream : streams_) {
     if (stream.held.exchange(true, std::memory_order_acquire)) continue;
     // If the volume has failed, the last record may be lost.
-    if (stream.segment != kNoSegment && stream.noted != stream.offset && !volume_.failed()) {
+    if (stream.segment != kNoSegment && stream.noted != stream.offset && !volume_.fence_failed()) {
       note(stream, stream.offset);
       volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteLogNoteEnds);
       noted = true;
@@ -481,7 +482,7 @@ Status LogOf<Medium>::note_ends() {
 
 template <class Medium>
 Status LogOf<Medium>::seal_all() {
-  if (volume_.failed()) return volume_.health();
+  if (volume_.fence_failed()) return volume_.health();
   for (Stream& stream : streams_) {
     if (stream.segment != kNoSegment && !seal(stream)) return volume_.health();
   }

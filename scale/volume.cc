@@ -21,6 +21,18 @@ Status Volume::fetch(std::span<const Range> ranges) const {
   return note_lost(static_cast<size_t>(std::find(far_.begin(), far_.end(), failed) - far_.begin()), status);
 }
 
+void Volume::give_up(const char* why) {
+  const char* none = nullptr;
+  given_up_.compare_exchange_strong(none, why);
+  failed_.store(true);
+}
+
+Status Volume::health() const {
+  if (!failed()) return Status::OK();
+  if (failed_targets() != 0) return health_of_targets();
+  return Status::IoError(given_up_.load());
+}
+
 Status Volume::note_lost(size_t target, const Status& why) const {
   const std::lock_guard lock(lost_mutex_);
   lost_ = Status::Unavailable("target " + std::to_string(target) + " of the pool could not be read (" +

@@ -118,12 +118,15 @@ class Volume {
   // connections for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
   virtual void spread(Addr addr, uint64_t n, uint64_t unit_bytes) = 0;
 
-  // A fence has failed, on some target: no more updates until the pool is reopened.
-  [[nodiscard]] bool failed() const { return failed_targets_.load(std::memory_order_relaxed) != 0; }
+  // A fence has failed, on some target, or give_up() was called: no more updates until the pool is reopened.
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  // The owner cannot go on, for another reason than a fence: no more updates, but what was written can still be made
+  // durable. Needs no memory. `why`: reason and remedy, a literal; the first counts.
+  void give_up(const char* why);
   // Those whose fence has failed, by bit.
   [[nodiscard]] uint64_t failed_targets() const { return failed_targets_.load(); }
-  // The reason and the remedy; OK as long as no fence has failed.
-  [[nodiscard]] virtual Status health() const = 0;
+  // The reason and the remedy; OK as long as it has not failed.
+  [[nodiscard]] Status health() const;
 
   // A read of the target has failed. Returns the status, and keeps it for unavailable().
   Status note_lost(size_t target, const Status& why) const;
@@ -137,13 +140,18 @@ class Volume {
   std::vector<base::FarReads*> far_;
   bool reads_wait_ = false, has_far_ = false;
   std::atomic<uint64_t> failed_targets_{0};
+  std::atomic<bool> failed_{false};
   static_assert(kTargetsMax <= 64);
+
+  // Why the first of the failed targets has.
+  [[nodiscard]] virtual Status health_of_targets() const = 0;
 
  private:
   base::EpochDomain* epochs_ = nullptr;
   mutable base::YieldingMutex fetch_mutex_{"volume.fetch"};
   mutable std::mutex lost_mutex_;
   mutable Status lost_;
+  std::atomic<const char*> given_up_{nullptr};
 };
 
 template <class Medium>
@@ -177,7 +185,10 @@ class VolumeOf final : public Volume {
       for (size_t i = 0; i < media_.size(); ++i) {
         if (!media_[i]->fence(site)) failed |= uint64_t{1} << i;
       }
-      if (failed != 0) failed_targets_.fetch_or(failed);
+      if (failed != 0) {
+        failed_targets_.fetch_or(failed);
+        failed_.store(true);
+      }
       return failed_targets_.load() == 0;
     }
   }
@@ -186,15 +197,17 @@ class VolumeOf final : public Volume {
     if constexpr (std::is_same_v<Medium, base::HookedMedium>) medium(addr).spread(addr.offset(), n, unit_bytes);
   }
 
-  [[nodiscard]] bool failed() const { return !std::is_same_v<Medium, base::ProductMedium> && Volume::failed(); }
+  // A fence has failed.
+  [[nodiscard]] bool fence_failed() const {
+    return !std::is_same_v<Medium, base::ProductMedium> && failed_targets_.load(std::memory_order_relaxed) != 0;
+  }
 
   [[nodiscard]] uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
                                        uint64_t last_ns) const override {
     return media_[target]->read_deadline(blocks, first_ns, last_ns);
   }
 
-  [[nodiscard]] Status health() const override {
-    if (!failed()) return Status::OK();
+  [[nodiscard]] Status health_of_targets() const override {
     for (const Medium* medium : media_) {
       if (Status status = medium->health(); !status.ok()) return status;
     }

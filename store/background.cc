@@ -2,6 +2,7 @@
 #include "store/background.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -57,7 +58,11 @@ void Background::stop() {
 void Background::close_epochs() {
   while (!stop_.load()) {
     static_cast<void>(closing_->wait_for(std::max<uint64_t>(1, options_.buffered_window_ms / 2)));
-    static_cast<void>(tiers_.log->close_epoch());
+    try {
+      static_cast<void>(tiers_.log->close_epoch());
+    } catch (const std::bad_alloc&) {
+      give_up();
+    }
   }
 }
 
@@ -75,11 +80,24 @@ void Background::forget_threads() {
 void Background::run() {
   for (bool worked = false; !stop_.load();) {
     worked ? watch(kIdleMs) : rest(kIdleMs);
-    if (!stop_.load()) worked = work();
+    try {
+      if (!stop_.load()) worked = work();
+    } catch (const std::bad_alloc&) {
+      give_up();
+    }
   }
 }
 
-bool Background::wanted() const { return tiers_.log->low() || tiers_.index->urgent() || stop_.load(); }
+void Background::give_up() {
+  tiers_.volume->give_up(base::kOutOfMemory);
+  base::memory_ran_out();
+}
+
+bool Background::may_free_memory() const { return tiers_.index->dirty() || tiers_.epochs->retired_objects() > 0; }
+
+bool Background::wanted() const {
+  return tiers_.log->low() || tiers_.index->urgent() || base::memory_is_scarce() || stop_.load();
+}
 
 // Waking a thread costs a writer 10 us and more, once for each segment that it fills. So a thread that has just worked
 // looks out for more itself, ever less often, and sleeps only if there is none for some time.
@@ -125,7 +143,7 @@ EarlyWork::May Background::look() const {
 size_t Background::work_early() {
   const EarlyWork::May may = look();
   const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
-  if (!may.write || !roomy) return 0;
+  if (!may.write || !roomy || base::memory_is_scarce()) return 0;
   if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll).ranges;
   if (may.idle && !tiers_.index->compaction_wanted()) {
     static_cast<void>(tiers_.index->ask_for_compactions(kTidyRanges));
@@ -166,9 +184,22 @@ void Background::compact_some() {
   tiers_.epochs->collect();
 }
 
+Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which which) {
+  Index::OffloadResult result;
+  result.status = base::memory_for_work();
+  if (!result.status.ok()) return result;
+  try {
+    return offload_where_space_is_scarce(ranges_max, which);
+  } catch (const std::bad_alloc&) {
+    give_up();
+  }
+  result.status = health();
+  return result;
+}
+
 // Where space is short one thread at a time sees to it: several would take it from each other. What replaced dnodes
 // hold comes back first, then free space is defragmented. Only what that thread is refused is an answer.
-Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which which) {
+Index::OffloadResult Background::offload_where_space_is_scarce(size_t ranges_max, Index::Which which) {
   const Index::OffloadResult first = tiers_.index->offload(ranges_max, which);
   if (first.ranges > 0 || !first.status.IsNoSpace()) return first;
   const std::unique_lock lock(scarce_mutex_, std::try_to_lock);
@@ -206,7 +237,9 @@ Status Background::last_failure() const {
   return failure_;
 }
 
-Index::Which Background::which() const { return tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent; }
+Index::Which Background::which() const {
+  return tiers_.log->low() || base::memory_is_scarce() ? Index::Which::kAll : Index::Which::kUrgent;
+}
 
 void Background::relieve() {
   if (threads_.empty()) {

@@ -6,6 +6,8 @@
 // in which offloading begins. A throttled writer offloads for that time, some ranges at a time; if none can be, it
 // waits. An update that still finds no room stalls (stall.h). Waking. A thread without work looks for more for 20 ms,
 // ever less often, before it sleeps. An update that finds it asleep wakes it, which costs the update some 10 us.
+// Without memory. While memory is scarce (base/memory.h) the threads offload all that they can, and nothing early. What
+// runs out of memory in its middle all the same is not continued: the volume gives up.
 // Without threads. Writers offload when the log is low. A get or a scan compacts what reads have requested, at most 16
 // ranges, after it has its result and outside its guard; that takes locks, so the read may wait for another thread. An
 // idle store does nothing early (early_work.h), nor does Drain.
@@ -72,6 +74,10 @@ class Background {
   void help_stalled(uint64_t stalled_ns);
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
+  // Whether memory may come back by itself: from updates that are to be offloaded, or from what was replaced.
+  [[nodiscard]] bool may_free_memory() const;
+  // Memory ran out in the middle of an operation on the tiers: the store takes no more updates.
+  void give_up();
   // The health of the volume: once it is not OK, updates and offloading have ended.
   [[nodiscard]] Status health() const { return tiers_.volume->health(); }
   // How often in a row offloading found no space, while no reader held back space that was replaced.
@@ -121,6 +127,7 @@ class Background {
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   index::Index::OffloadResult offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
+  index::Index::OffloadResult offload_where_space_is_scarce(size_t ranges_max, index::Index::Which which);
   void report(const Status& status);
 
   static constexpr size_t kRangesPerStep = 16;

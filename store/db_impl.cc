@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
+#include <new>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 #include "persist/fences.h"
 #include "store/damage.h"
 #include "store/iterator.h"
+#include "store/options.h"
 #include "store/session.h"
 #include "store/stall.h"
 
@@ -29,6 +31,22 @@ inline constexpr uint64_t kEntryOverheadBytes = 64;
 uint64_t room_for(std::string_view key, std::string_view value) {
   const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
+}
+
+// Of DRAM, that a batch may take, about: a copy, the nodes, and wider tables.
+size_t dram_bytes_of(const std::vector<const WriteBatch::Update*>& updates) {
+  constexpr size_t kNodeBytes = 128;
+  size_t bytes = 0;
+  for (const WriteBatch::Update* update : updates) {
+    bytes += kNodeBytes + 2 * (update->key.size() + std::min(update->value.size(), kNodeBytes * 32));
+  }
+  return bytes;
+}
+
+// For work that leaves nothing half done.
+Status out_of_memory() {
+  base::memory_ran_out();
+  return base::out_of_memory();
 }
 
 inline constexpr size_t kReadsIssuedMax = 256;  // by MultiGet, at a time
@@ -76,12 +94,17 @@ Status DbImpl::Close() {
   Status status = Sync();
   background_.stop();
   closed_ = true;
-  if (const Status sealed = tiers_->log->seal_all(); status.ok()) status = sealed;
-  if (!tiers_->volume->failed()) {
-    const Status clean = persist::write_clean_state(*tiers_->volume, tiers_->pool);
+  const std::unique_ptr<Tiers> closing = std::move(tiers_);
+  return with_memory([&] { return finish(closing.get(), std::move(status)); });
+}
+
+// Without memory the pool stays as a crash would leave it, and a new one gets no names.
+Status DbImpl::finish(Tiers* closing, Status status) {
+  if (const Status sealed = closing->log->seal_all(); status.ok()) status = sealed;
+  if (!closing->volume->failed()) {
+    const Status clean = persist::write_clean_state(*closing->volume, closing->pool);
     if (status.ok()) status = clean;
   }
-  const std::unique_ptr<Tiers> closing = std::move(tiers_);
   for (const auto& target : *closing->targets) {
     if (Status synced = target->sync(); status.ok()) status = synced;
   }
@@ -99,7 +122,11 @@ Status DbImpl::of_parent() {
       "this process was forked from the one that has the pool open, which goes on using it; open pools after the fork");
 }
 
-Status DbImpl::refuse_update() const { return owner_.mine() ? tiers_->volume->health() : of_parent(); }
+Status DbImpl::await_updates(Stall* stall) const {
+  if (!owner_.mine()) return of_parent();
+  if (tiers_->volume->failed()) return tiers_->volume->health();
+  return stall->await_memory();
+}
 
 Status DbImpl::refuse_key(std::string_view key) const {
   if (tiers_->pool.key_format() == KeyFormat::kFixed8) {
@@ -205,14 +232,40 @@ Status DbImpl::prepare(Update* update, Index::Put* put, Stall* stall) {
 // Carries out some updates, at most kMax, in this order where they are of one key.
 template <size_t kMax>
 void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
+  if (!takes_updates()) [[unlikely]] {
+    if (const Status refused = await_updates(stall); !refused.ok()) {
+      for (Update& update : updates) *update.status = refused;
+      return;
+    }
+  }
+  bool begun = false;
+  try {
+    update_together<kMax>(updates, stall, &begun);
+  } catch (const std::bad_alloc&) {
+    end_without_memory(updates, begun);
+  }
+}
+
+// `begun`: what they have done is not known.
+void DbImpl::end_without_memory(std::span<Update> updates, bool begun) {
+  const Status why = begun ? lost_in_the_middle() : out_of_memory();
+  for (Update& update : updates) {
+    if (update.status->ok()) *update.status = why;
+  }
+}
+
+Status DbImpl::lost_in_the_middle() {
+  background_.give_up();
+  return Status::IoError(std::string(base::kOutOfMemory) + "; this update may or may not have taken effect");
+}
+
+// *begun: whether some may have taken effect, should memory run out.
+template <size_t kMax>
+void DbImpl::update_together(std::span<Update> updates, Stall* stall, bool* begun) {
   std::array<Index::Put, kMax> puts;
   std::array<Status*, kMax> statuses;
   size_t n = 0;
   uint64_t bytes = 0;
-  if (!takes_updates()) [[unlikely]] {
-    for (Update& update : updates) *update.status = refuse_update();
-    return;
-  }
   for (Update& update : updates) {
     *update.status = check(update);
     if (!update.tombstone && update.status->ok()) bytes += room_for(update.key, update.value);
@@ -228,6 +281,7 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
     if (!update.status->ok()) continue;
     statuses[n++] = update.status;
   }
+  *begun = true;
   put_with_pressure({puts.data(), n}, {statuses.data(), n}, stall);
   uint64_t deletes = 0, done = 0, user_bytes = 0;
   for (const Update& update : updates) {
@@ -277,7 +331,29 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
 
 Status DbImpl::Write(const WriteBatch& batch) {
   if (batch.Count() == 0) return Status::OK();
-  if (!takes_updates()) return refuse_update();
+  std::vector<persist::LargeRef> large;
+  bool begun = false;
+  try {
+    return write_batch(batch, &large, &begun);
+  } catch (const std::bad_alloc&) {
+    if (begun) return lost_in_the_middle();
+  }
+  // Space that cannot be given back now comes back with the next opening.
+  static_cast<void>(with_memory([&] {
+    free_large(large);
+    return Status::OK();
+  }));
+  return out_of_memory();
+}
+
+void DbImpl::free_large(const std::vector<persist::LargeRef>& large) {
+  for (const persist::LargeRef& ref : large) tiers_->large->free(ref);
+}
+
+// *large: the values that it has stored. *begun: as in update_together().
+Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, bool* begun) {
+  Stall stall(options_, background_, counters_);
+  if (!takes_updates()) BONSAI_RETURN_IF_ERROR(await_updates(&stall));
   uint64_t bytes = 0;
   bool deletes_only = true;
   for (const WriteBatch::Update& update : batch.updates()) {
@@ -288,19 +364,19 @@ Status DbImpl::Write(const WriteBatch& batch) {
   }
   const Ordered updates = in_order(batch);
   BONSAI_RETURN_IF_ERROR(check_size(updates));
-  Stall stall(options_, background_, counters_);
   if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes, &stall));
-  std::vector<persist::LargeRef> large;
+  if (const size_t dram_bytes = dram_bytes_of(updates); !base::memory_has(dram_bytes)) {
+    BONSAI_RETURN_IF_ERROR(stall.await_memory(dram_bytes));
+  }
   index::Batch* made = nullptr;
-  Status status = make_batch(updates, &large, &made, &stall);
+  Status status = make_batch(updates, large, &made, &stall);
   if (status.ok()) {
+    *begun = true;
     status = write_with_pressure(made, &stall);
     made->unref();
   }
   if (!status.ok()) {
-    if (!status.IsUnavailable() && !tiers_->volume->failed()) {
-      for (const persist::LargeRef& ref : large) tiers_->large->free(ref);
-    }
+    if (!status.IsUnavailable() && !tiers_->volume->failed()) free_large(*large);
     return status;
   }
   counters_.add(Count::kBatches);
@@ -354,12 +430,15 @@ Status DbImpl::look_up(const ReadOptions& options, std::string_view key, Answer 
 }
 
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
-  return look_up(options, key, [&](const Index::Lookup& lookup) { return answer(lookup, value); });
+  return with_memory(
+      [&] { return look_up(options, key, [&](const Index::Lookup& lookup) { return answer(lookup, value); }); });
 }
 
 Status DbImpl::Exists(const ReadOptions& options, std::string_view key) {
-  return look_up(options, key, [this](const Index::Lookup& lookup) {
-    return lookup.found == Index::Found::kValue ? Status::OK() : nothing_found(*tiers_->volume, lookup);
+  return with_memory([&] {
+    return look_up(options, key, [this](const Index::Lookup& lookup) {
+      return lookup.found == Index::Found::kValue ? Status::OK() : nothing_found(*tiers_->volume, lookup);
+    });
   });
 }
 
@@ -425,9 +504,13 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
     return;
   }
   Reading reading(*this, reads);
-  {
+  try {
     const auto guard = tiers_->epochs->enter();
     tiers_->index->get_many(version_of(options.snapshot), reads.size(), &reading);
+  } catch (const std::bad_alloc&) {
+    const Status why = out_of_memory();
+    for (const Read& read : reads) *read.status = why;
+    return;
   }
   background_.after_read();
   counters_.add(Count::kGets, reading.asked());
@@ -452,10 +535,12 @@ Status DbImpl::register_shared(std::shared_ptr<const index::Versions::Registrati
 }
 
 Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
-  std::shared_ptr<const index::Versions::Registration> registration;
-  BONSAI_RETURN_IF_ERROR(register_shared(&registration));
-  *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(registration));
-  return Status::OK();
+  return with_memory([&] {
+    std::shared_ptr<const index::Versions::Registration> registration;
+    BONSAI_RETURN_IF_ERROR(register_shared(&registration));
+    *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(registration));
+    return Status::OK();
+  });
 }
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
@@ -464,7 +549,7 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   if (options.snapshot != nullptr) {
     registration = static_cast<const SnapshotImpl*>(options.snapshot)->registration();
   } else {
-    status = register_shared(&registration);
+    status = with_memory([&] { return register_shared(&registration); });
   }
   return std::make_unique<IteratorImpl>(*this, std::move(registration), verify_of(options.verify_checksums),
                                         std::move(status));
@@ -474,6 +559,10 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
 
 Status DbImpl::Sync() {
   if (!owner_.mine()) return of_parent();
+  return with_memory([this] { return sync(); });
+}
+
+Status DbImpl::sync() {
   for (base::BoundedWait wait("sync", options_.stall_ms_max);; wait.pause()) {
     const Status closed = tiers_->log->close_epoch();
     if (closed.ok()) return tiers_->log->note_ends();
@@ -483,78 +572,8 @@ Status DbImpl::Sync() {
   }
 }
 
-Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
-
-// The memory that `bytes` of DRAM take from the system, with their share of the heaps' rounding and free memory.
-uint64_t DbImpl::with_rounding(uint64_t bytes) {
-  const base::Heap::Use use = base::memory_use();
-  if (use.used_bytes == 0 || use.held_bytes < use.used_bytes) return bytes;
-  const double share = std::min(1.0, static_cast<double>(bytes) / static_cast<double>(use.used_bytes));
-  return bytes + static_cast<uint64_t>(share * static_cast<double>(use.held_bytes - use.used_bytes));
-}
-
-Stats DbImpl::GetStats() const {
-  Stats stats;
-  const Tiers& t = *tiers_;
-  stats.medium = t.medium_text;
-  stats.emulated = t.emulated;
-  stats.targets = t.volume->targets();
-  stats.key_format = t.pool.key_format();
-  for (size_t i = 0; i < t.volume->targets(); ++i) stats.pool_bytes += t.volume->target_bytes(i);
-  stats.log_bytes = t.pool.log_bytes();
-  stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();
-  stats.data_bytes = t.space.capacity_bytes();
-  stats.data_bytes_used = t.space.used_bytes();
-  stats.dram_bytes = t.index->tree().dram_bytes() + t.epochs->retired_bytes();
-  {
-    const auto guard = t.epochs->enter();
-    t.index->tree().for_each([&](index::Bnode* bnode) {
-      ++stats.bnodes;
-      stats.dram_bytes += index::Index::dram_bytes(*bnode);
-      const persist::Dnode* dnode = bnode->base().dnode();
-      if (dnode == nullptr) return;
-      ++stats.dnodes;
-      stats.dnode_records += dnode->entries();
-      stats.dram_bytes += dnode->dram_bytes();
-    });
-  }
-  stats.dram_bytes = with_rounding(stats.dram_bytes) + sizeof *this;
-  const auto sum = [&](store::Count count) { return counters_.sum(count); };
-  stats.puts = sum(Count::kPuts);
-  stats.dels = sum(Count::kDels);
-  stats.gets = sum(Count::kGets);
-  stats.scans = sum(Count::kScans);
-  stats.batches = sum(Count::kBatches);
-  stats.gets_from_dnodes = sum(Count::kGetsFromDnodes);
-  stats.stalls = sum(Count::kStalls);
-  stats.stall_us = sum(Count::kStallUs);
-  stats.pauses = sum(Count::kPauses);
-  stats.pause_us = sum(Count::kPauseNs) / base::kNsPerUs;
-  stats.wake_ups = background_.wake_ups();
-  stats.helped_ranges = background_.helped_ranges();
-  stats.window_excesses = t.log->window_excesses();
-  stats.window_us_max = t.log->window_us_max();
-  stats.early_bytes = background_.early_bytes();
-  stats.user_bytes_written = sum(Count::kUserBytes);
-  const index::Work& work = t.index->work();
-  stats.offloads = work.offloads.load();
-  stats.splits = work.splits.load();
-  stats.merges = work.merges.load();
-  stats.compactions = work.compactions.load();
-  stats.replacements = work.plans_by_writers.load();
-  stats.replacement_us = work.plan_ns_of_writers.load() / base::kNsPerUs;
-  stats.offload_us = work.offload_ns.load() / base::kNsPerUs;
-  stats.updates_offloaded = work.updates_offloaded.load();
-  const base::NvmCounters nvm = base::nvm_counters();
-  stats.nvm_bytes_stored = nvm.bytes_stored - nvm_before_.bytes_stored;
-  stats.nvm_lines_flushed = nvm.lines_flushed - nvm_before_.lines_flushed;
-  stats.nvm_fences = nvm.fences - nvm_before_.fences;
-  stats.nvm_media_bytes = nvm.media_bytes - nvm_before_.media_bytes;
-  const rdma::Traffic traffic = t.targets->traffic();
-  stats.fabric_round_trips = traffic.round_trips;
-  stats.fabric_messages = traffic.messages();
-  stats.fabric_bytes = traffic.bytes();
-  return stats;
+Status DbImpl::Drain() {
+  return with_memory([this] { return owner_.mine() ? background_.drain() : of_parent(); });
 }
 
 }  // namespace bonsai::store

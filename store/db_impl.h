@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/own_process.h"
 #include "bonsai/db.h"
 #include "store/background.h"
@@ -131,9 +132,12 @@ class DbImpl final : public DB {
   }
 
  private:
-  // OK in the owner's process while the volume has not failed; else the reason for refusing.
-  [[nodiscard]] bool takes_updates() const { return owner_.mine() && !tiers_->volume->failed(); }
-  [[nodiscard]] Status refuse_update() const;
+  // In the owner's process while the volume has not failed and memory is not scarce.
+  [[nodiscard]] bool takes_updates() const {
+    return owner_.mine() && !tiers_->volume->failed() && !base::memory_is_scarce();
+  }
+  // If it does not: waits for memory, or states why not.
+  [[nodiscard]] Status await_updates(Stall* stall) const;
   [[nodiscard]] static Status of_parent();
   [[nodiscard]] Status refuse_key(std::string_view key) const;
   static Status check_value(std::string_view value) {
@@ -143,9 +147,12 @@ class DbImpl final : public DB {
   }
   [[nodiscard]] static Status refuse_value(std::string_view value);
 
+  Status sync();
+  static Status finish(Tiers* closing, Status status);
   Status register_scan(index::Versions::Registration* registration);
   Status register_shared(std::shared_ptr<const index::Versions::Registration>* registration);
   void scan_short_ones(std::span<const Ranged> scans);
+  void scan_short_ones(std::span<const Ranged> scans, size_t* ended);
   template <class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
               index::ScanAhead* ahead, Take&& take);
@@ -160,6 +167,10 @@ class DbImpl final : public DB {
   Status prepare(Update* update, index::Index::Put* put, Stall* stall);
   template <size_t kMax>
   void update_all(std::span<Update> updates, Stall* stall);
+  template <size_t kMax>
+  void update_together(std::span<Update> updates, Stall* stall, bool* begun);
+  void end_without_memory(std::span<Update> updates, bool begun);
+  Status lost_in_the_middle();
   void after_updates(uint64_t updates);
   void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses, Stall* stall);
   Status admit(uint64_t bytes, Stall* stall);
@@ -169,6 +180,8 @@ class DbImpl final : public DB {
   [[nodiscard]] Status check_size(const Ordered& updates) const;
   Status make_batch(const Ordered& updates, std::vector<persist::LargeRef>* large, index::Batch** made, Stall* stall);
   Status write_with_pressure(index::Batch* batch, Stall* stall);
+  Status write_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, bool* begun);
+  void free_large(const std::vector<persist::LargeRef>& large);
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;

@@ -44,6 +44,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(check_test_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
     const Status status = with_memory([this] {
+      BONSAI_RETURN_IF_ERROR(t_.memory.take());
       BONSAI_RETURN_IF_ERROR(take());
       BONSAI_RETURN_IF_ERROR(t_.targets->need_hooks() ? wire(t_.targets->hooked_volume())
                                                       : wire(t_.targets->product_volume()));

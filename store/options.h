@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/memory.h"
 #include "bonsai/testing.h"
 
 namespace bonsai::store {
@@ -17,13 +18,15 @@ Status check_bounds(const TestOptions& options);
 // Checks the options of a copy, whose pool_bytes of 0 leaves the size to the copy.
 Status check_bounds_of_copy(const Options& options);
 
-// Runs `body`, which returns a Status. Errors: its own; NoSpace when the standard library found no memory.
+// Runs `body`, which returns a Status. Errors: its own; NoSpace when it found no memory. Requires: then it leaves
+// nothing half done.
 template <class Body>
 Status with_memory(Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (const std::bad_alloc&) {
-    return Status::NoSpace("out of memory; give the process more (ulimit -v, the memory limit of the container)");
+    base::memory_ran_out();
+    return base::out_of_memory();
   }
 }
 

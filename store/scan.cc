@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "store/damage.h"
 #include "store/db_impl.h"
+#include "store/options.h"
 
 namespace bonsai::store {
 
@@ -105,14 +106,16 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
   if (!visit) return no_visitor();
-  return walk_alone(options, from, passing_on_to(visit));
+  return with_memory([&] { return walk_alone(options, from, passing_on_to(visit)); });
 }
 
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
   *count = 0;
-  return walk_alone(options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
-    *count += piece.rows.count;
-    return true;
+  return with_memory([&] {
+    return walk_alone(options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
+      *count += piece.rows.count;
+      return true;
+    });
   });
 }
 
@@ -147,8 +150,17 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
   }
 }
 
-// Under one guard and one registration, which only short scans may hold for each other.
 void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
+  size_t ended = 0;
+  const Status status = with_memory([&] {
+    scan_short_ones(scans, &ended);
+    return Status::OK();
+  });
+  for (; ended < scans.size(); ++ended) *scans[ended].status = status;
+}
+
+// Under one guard and one registration, which only short scans may hold for each other. *ended: how many have.
+void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
   index::Versions::Registration own;
   const Status registered = register_scan(&own);
   std::array<index::ScanAhead, Index::kStartsMax> starts;
@@ -174,9 +186,12 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     const RowsVisitor visit_rows = one_by_one(scans[i].visit);
     const bool has_own = options.snapshot != nullptr;
     *status = registered;
+    *ended = i + 1;
     if (!has_own && !registered.ok()) continue;
+    *ended = i;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
     *status = walk(version, options, starts[i].from().bytes, &window, &starts[i], passing_on_to(visit_rows));
+    *ended = i + 1;
   }
 }
 

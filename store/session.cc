@@ -25,6 +25,7 @@ SessionImpl::SessionImpl(DbImpl& db, size_t depth)
   BONSAI_CHECK(depth >= 1 && depth <= kSessionDepthMax);
   points_.early.reserve(depth);
   points_.updates.reserve(depth);
+  points_.late.reserve(depth);
 }
 
 inline void SessionImpl::make_room() {
@@ -82,7 +83,11 @@ void SessionImpl::fix_scans(std::string_view key) {
   if (std::none_of(first, scans_.end(), covers)) return;
   end_points();
   std::shared_ptr<const Snapshot> moment;
-  if (!db_.GetSnapshot(&moment).ok()) return end_scans();
+  const Status kept = with_memory([&] {
+    moments_.reserve(moments_.size() + 1);
+    return db_.GetSnapshot(&moment);
+  });
+  if (!kept.ok()) return end_scans();
   for (auto scan = first; scan != scans_.end(); ++scan) {
     if (scan->options.snapshot == nullptr) scan->options.snapshot = moment.get();
   }
@@ -96,8 +101,11 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
     return;
   }
   make_room();
-  scans_.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
-  ++in_flight_;
+  *status = with_memory([&] {
+    scans_.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+    ++in_flight_;
+    return Status::OK();
+  });
 }
 
 void SessionImpl::carry_out(Points* points) {
@@ -118,25 +126,41 @@ void SessionImpl::get_in_coroutines(const std::vector<DbImpl::Read>& reads) {
             [&](size_t i) { *reads[i].status = db_.Get(ReadOptions(), reads[i].key, reads[i].value); });
 }
 
-void SessionImpl::deal_points(size_t lanes) {
-  const auto lane_of = [&](std::string_view key) -> Points& {
-    return lanes_[base::Key::of(key).hash() % lanes].points;
-  };
-  for (const DbImpl::Read& read : points_.early) lane_of(read.key).early.push_back(read);
-  for (const DbImpl::Update& update : points_.updates) lane_of(update.key).updates.push_back(update);
-  for (const DbImpl::Read& read : points_.late) lane_of(read.key).late.push_back(read);
+// False: there is no memory for lanes, and the lanes are empty.
+template <class Deal>
+bool SessionImpl::deal(size_t lanes, Deal fill_lanes) {
+  try {
+    lanes_.resize(std::max(lanes_.size(), lanes));
+    fill_lanes();
+    return true;
+  } catch (const std::bad_alloc&) {
+    base::memory_ran_out();
+    for (Lane& lane : lanes_) lane.points.clear();
+    return false;
+  }
 }
 
-void SessionImpl::deal_scans(size_t lanes) {
-  for (size_t i = 0; i < scans_.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(scans_[i]));
+bool SessionImpl::deal_points(size_t lanes) {
+  return deal(lanes, [&] {
+    const auto lane_of = [&](std::string_view key) -> Points& {
+      return lanes_[base::Key::of(key).hash() % lanes].points;
+    };
+    for (const DbImpl::Read& read : points_.early) lane_of(read.key).early.push_back(read);
+    for (const DbImpl::Update& update : points_.updates) lane_of(update.key).updates.push_back(update);
+    for (const DbImpl::Read& read : points_.late) lane_of(read.key).late.push_back(read);
+  });
+}
+
+bool SessionImpl::deal_scans(size_t lanes) {
+  return deal(lanes, [&] {
+    for (size_t lane = 0; lane < lanes; ++lane) lanes_[lane].scans.reserve(scans_.size() / lanes + 1);
+    for (size_t i = 0; i < scans_.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(scans_[i]));
+  });
 }
 
 template <class CarryOut>
 void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out) {
   if (lanes == 0) return;
-  if (scheduler_ == nullptr) {
-    scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
-  }
   size_t next = 0;
   const auto work = [&] {
     while (next < lanes) {
@@ -148,9 +172,16 @@ void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out
       }
     }
   };
-  for (size_t i = 0; i < std::min(lanes, at_once_max); ++i) scheduler_->spawn(work, "session lane");
   // Those for which there was no memory have not run, which is all that can fail: others did their work, or do it here.
-  if (!scheduler_->run().ok()) BONSAI_CHECK(scheduler_->live() == 0);
+  try {
+    if (scheduler_ == nullptr) {
+      scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
+    }
+    for (size_t i = 0; i < std::min(lanes, at_once_max); ++i) scheduler_->spawn(work, "session lane");
+  } catch (const std::bad_alloc&) {
+    base::memory_ran_out();
+  }
+  if (scheduler_ != nullptr && !scheduler_->run().ok()) BONSAI_CHECK(scheduler_->live() == 0);
   work();
 }
 
@@ -174,9 +205,7 @@ void SessionImpl::end_points() {
   const size_t lanes = points_.updates.empty() ? 1 : lanes_for(points_.size());
   if (db_.gets_in_coroutines() && points_.early.size() + points_.late.size() > 1) {
     carry_out_in_coroutines(&points_);
-  } else if (lanes > 1) {
-    lanes_.resize(std::max(lanes_.size(), lanes));
-    deal_points(lanes);
+  } else if (lanes > 1 && deal_points(lanes)) {
     run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) { carry_out(&lanes_[lane].points); });
   } else {
     carry_out(&points_);
@@ -197,9 +226,7 @@ void SessionImpl::end_scans() {
     }
   } ended{*this};
   const size_t lanes = db_.reads_wait() ? std::min(scans_.size(), kScanLanesMax) : 1;
-  if (lanes > 1) {
-    lanes_.resize(std::max(lanes_.size(), lanes));
-    deal_scans(lanes);
+  if (lanes > 1 && deal_scans(lanes)) {
     run_lanes(lanes, kScanLanesMax, [&](size_t lane) { db_.scan_many(lanes_[lane].scans); });
   } else {
     db_.scan_many(scans_);

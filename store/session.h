@@ -70,8 +70,10 @@ class SessionImpl final : public Session {
   void carry_out(Points* points);
   void carry_out_in_coroutines(Points* points);
   void get_in_coroutines(const std::vector<DbImpl::Read>& reads);
-  void deal_points(size_t lanes);
-  void deal_scans(size_t lanes);
+  template <class Deal>
+  bool deal(size_t lanes, Deal fill_lanes);
+  bool deal_points(size_t lanes);
+  bool deal_scans(size_t lanes);
   template <class CarryOut>
   void run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out);
   void rethrow();

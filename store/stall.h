@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "store/background.h"
@@ -55,6 +56,20 @@ class Stall {
   Status make_space(const std::function<bool()>& enough) {
     begin();
     return background_.make_space([&] { return enough() || left_ms() == 0; }, left_ms());
+  }
+
+  // Memory is scarce: offloads until it is not, and there is enough for `bytes`. Errors: NoSpace, after the bound or
+  // when nothing is left that could free memory; IoError or Unavailable when the volume has failed. Nothing was
+  // changed.
+  Status await_memory(size_t bytes = 0) {
+    while (!base::refill_memory() || !base::memory_has(bytes)) {
+      const bool hopeless = began_ns_ != 0 && limit_ms_ - left_ms() > kRefusedMsMax && !background_.may_free_memory();
+      if (hopeless || !wait(false)) {
+        Status health = background_.health();
+        return health.ok() ? base::out_of_memory() : health;
+      }
+    }
+    return Status::OK();
   }
 
   // After wait() has returned false.

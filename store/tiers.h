@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/epoch.h"
+#include "base/memory.h"
 #include "base/nvm/medium.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
@@ -24,6 +25,7 @@
 namespace bonsai::store {
 
 struct Tiers {
+  base::MemoryReserve memory;
   std::unique_ptr<scale::Targets> targets;
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;

@@ -72,11 +72,14 @@ std::vector<Hostility> tight_limits() {
                    }});
   }
   for (const uint64_t bytes : {64U << 10, 1U << 20, 4U << 20, 9U << 20, 20U << 20, 48U << 20}) {
-    if (kSanitized) break;
-    all.push_back({std::to_string(bytes) + " more bytes of address space",
-                   [bytes] { return limit(RLIMIT_AS, address_space_bytes() + bytes); }});
+    if (!kSanitized) all.push_back(more_address_space(bytes));
   }
   return all;
+}
+
+Hostility more_address_space(uint64_t bytes) {
+  return {std::to_string(bytes) + " more bytes of address space",
+          [bytes] { return !kSanitized && limit(RLIMIT_AS, address_space_bytes() + bytes); }};
 }
 
 std::string wait_for(pid_t child) {

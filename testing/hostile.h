@@ -24,6 +24,8 @@ std::vector<Hostility> closed_descriptors();
 // Few descriptors, threads, bytes of files, locked memory and address space; an unprivileged user without a further
 // process. What sanitizers cannot live with is left out where they are.
 std::vector<Hostility> tight_limits();
+// So much address space beyond what the child has. Not imposed under sanitizers.
+Hostility more_address_space(uint64_t bytes);
 
 // How a child ended: "" for exit code 0, else in words.
 std::string wait_for(pid_t child);

@@ -8,6 +8,8 @@
 //  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
 //  - a full store returns NoSpace and still accepts deletes. In pools of a few MiB the space set aside for them may be
 //    short: there a delete may get NoSpace, too.
+//  - a process that gets no more memory is not ended: calls return NoSpace ("out of memory"), deletes too, and work
+//    again once there is memory. IoError, if it ran out in the middle of an update: then reopen the store.
 //
 // Errors. A failed update has changed nothing, now and after a crash, and may be retried. There are two exceptions,
 // after which the outcome is open: Unavailable (a wait timed out when the record was already durable, or a remote
