@@ -22,7 +22,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin, examples and python see include/bonsai only, bench also
                                                  rdma, base and admin, bonsaid rdma, base, scale and admin,
-                                                 bench/studies/cluster scale;
+                                                 bench/studies/cluster scale, bench/studies/patched all rooms;
                                                  a wing of bench sees the wings below it (WINGS), and what is no study
                                                  sees no study; only tests see testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
@@ -67,8 +67,8 @@ PROGRAMS = ["bench", "admin", "bonsaid"]
 # The wings of bench, lowest first. Its program and its tests' helpers (bench/testing) may include all of them but the
 # studies.
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
-         "studies/engines", "studies/cluster", "studies/melt", "studies/experiments", "studies/fabric",
-         "studies/commands"]
+         "studies/engines", "studies/patched", "studies/cluster", "studies/melt", "studies/experiments",
+         "studies/fabric", "studies/commands"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # The files that read superblocks, tables, headers and log, which are resident.
 RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
@@ -203,8 +203,8 @@ def visible_folders(source):
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
         fabric = {"rdma"} if source.path.parts[1] == "studies" else set()
-        nodes = {"scale"} if source.path.parts[1:3] == ("studies", "cluster") else set()
-        return {"bonsai", "bench", "admin", "base", *fabric, *nodes}
+        rooms = {"cluster": {"scale"}, "patched": ROOMS}.get(wing_of(str(source.path)).removeprefix("studies/"), {})
+        return {"bonsai", "bench", "admin", "base", *fabric, *rooms}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake", "python"):

@@ -38,7 +38,6 @@ class Opener {
     scale::TargetConfig config = target_config(options_);
     config.in_memory = is_volatile();
     config.media.test = test_;
-    config.read_unit_bytes = test_.read_unit_bytes;
     t_.targets = std::make_unique<scale::Targets>(std::move(config));
     for (scale::TargetName& name : names) BONSAI_RETURN_IF_ERROR(t_.targets->add(std::move(name)));
     BONSAI_RETURN_IF_ERROR(check_test_options());

@@ -34,10 +34,6 @@ struct TestOptions {
   // creates the pool on the emulator medium and there are no background threads.
   bool updates_in_place = false;
 
-  // For the experiments "striping": a READ of a remote target ends at a boundary of units of this many bytes, as if a
-  // client split reads over several devices. 0: no boundaries.
-  uint64_t read_unit_bytes = 0;
-
   // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
   // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
   // the dnode; where there is no metadata, each probe of a search also fetches both candidates for the next probe.
