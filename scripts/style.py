@@ -27,6 +27,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
                                                  sees no study; only tests see testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
+  experiment    rooms and include, not tests     the word, and bench: a study patches the store (bench/studies/patched)
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
   test_name     all C and C++                    names of test suites and cases other than CamelCase
   line          all source                       lines over 120 columns
@@ -76,8 +77,9 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
-         "target", "scratch", "flags", "layer", "print", "exception", "guard", "test_name", "line", "file", "function",
-         "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
+         "target", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name", "line",
+         "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES,
+         *style_spdx.RULES]
 
 
 class Source:
@@ -239,6 +241,17 @@ def check_layer(source):
             shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h", "testing/"))
             if not shared:
                 yield Breach(source.path, line, "layer", f"{source.folder}/ may not include {match[1]}")
+
+
+def check_experiments(source):
+    of_product = not source.is_test or str(source.path) == "include/bonsai/testing.h"
+    if not source.is_cpp or source.folder not in ROOMS + ["include"] or not of_product:
+        return
+    for line, text in enumerate(source.lines, 1):
+        match = re.search(r"\bexperiment\w*|\bbench(::|/)", text, re.IGNORECASE)
+        if match is not None:
+            yield Breach(source.path, line, "experiment",
+                         f"{match[0]}: the product knows no experiment; patch the store in bench/studies/patched")
 
 
 def check_guard(source):
@@ -452,6 +465,7 @@ def check_source(source, ratchet):
     yield from check_banned(source)
     yield from check_target_names(source)
     yield from check_layer(source)
+    yield from check_experiments(source)
     yield from check_guard(source)
     yield from check_test_names(source)
     yield from check_lines(source)

@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "bench/engines/pool_place.h"
 #include "bench/studies/cluster/system_makers.h"
-#include "bench/studies/patched/patches.h"
+#include "bench/studies/patched/unit_fabric.h"
 #include "bonsai/db.h"
 #include "scale/fabrics.h"
 #include "scale/pool_server.h"
