@@ -48,9 +48,11 @@ if(BONSAI_PROGRAMS)
   pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
   pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
 endif()
+if(BUILD_TESTING OR (BONSAI_PROGRAMS AND BONSAI_STUDIES))
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)  # cmake/mutants.cmake
+endif()
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   find_package(ZLIB REQUIRED)  # golden pools are kept as gzip files
 endif()
 

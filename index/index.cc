@@ -43,7 +43,7 @@ Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, pers
       large_(large),
       epochs_(epochs),
       versions_(config.snapshots_max),
-      tree_(epochs, config.gets_fetch_ahead),
+      tree_(epochs),
       replacer_({log, dnodes, large, epochs, versions_, tree_, queue_, compactions_}, config.limits,
                 [this](Node* head) { return settle_head(head) == Outcome::kDone; }) {
   static_cast<void>(Layer::closed_slots());  // now, so that no freeze needs memory

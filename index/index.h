@@ -52,7 +52,6 @@ class Index {
     persist::Limits limits;
     size_t snapshots_max = SIZE_MAX;
     uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
-    bool gets_fetch_ahead = true;             // false: for an experiment alone (Tree::find_to_read, probes_)
   };
 
   // Requires: all references outlive the index.
@@ -93,10 +92,6 @@ class Index {
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);
-  // For one experiment (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns the number of
-  // leading updates that are done; the next one cannot be: its record is not in a dnode or has another size. Requires:
-  // as put_many; no other thread uses the index, and nothing is being offloaded.
-  size_t put_in_place(std::span<Put> puts);
   // Publishes a batch (items sorted by key, each key once) atomically. The caller keeps its reference and calls again
   // until kDone: a batch that has begun must be completed.
   Outcome write(Batch* batch);
@@ -288,8 +283,6 @@ class Index {
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
 
   const Config config_;
-  const persist::RunView::Probes probes_ =
-      config_.gets_fetch_ahead ? persist::RunView::Probes::kWithNext : persist::RunView::Probes::kOneByOne;
   persist::Log& log_;
   persist::DnodeStore& dnodes_;
   persist::LargeStore& large_;

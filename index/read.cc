@@ -77,7 +77,6 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     if (const persist::Dnode* dnode = base.dnode()) {
       persist::Entry entry;
       persist::DnodeSearch search;
-      search.set_probes(probes_);
       persist::RunReader reader(dnodes_.volume());
       answer(search.run(&reader, *dnode, key, hash, &entry), entry, lookup);
       note_get(bnode, *dnode, hash);
@@ -141,7 +140,6 @@ class Index::Gets {
       if (!index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookup)) {
         step("load base");
         if (const persist::Dnode* dnode = bnodes_[i]->base().dnode()) {
-          block->searches[block->count].set_probes(index_.probes_);
           block->searches[block->count].start(index_.dnodes_.volume(), *dnode, keys_[i], hashes_[i]);
           block->asked[block->count++] = asked_[i];
           index_.note_get(bnodes_[i], *dnode, hashes_[i]);

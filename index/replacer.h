@@ -80,11 +80,6 @@ class Replacer {
   // Makes room for updates in a successor of the bnode. `left`: null, or the rest of a batch that found no room. False:
   // the caller must wait, because the bnode's predecessor is not offloaded yet or another thread is planning.
   bool make_room(Bnode* bnode, const ToPublish* left);
-  // For one experiment (in_place.cc): the number of updates that reached dnodes without the replacer.
-  void count_in_place(uint64_t updates, uint64_t ns) {
-    work_.updates_offloaded.fetch_add(updates, std::memory_order_relaxed);
-    work_.offload_ns.fetch_add(ns, std::memory_order_relaxed);
-  }
 
   // ---- background
 

@@ -208,8 +208,7 @@ Bnode* Tree::find_to_read(const Key& key) const {
     __builtin_prefetch(inner);
   }
   const size_t i = inner->index_of(key);
-  if (fetches_ahead_) [[likely]]
-    inner->prefetch_below(i);
+  inner->prefetch_below(i);
   BONSAI_SLOW_INVARIANT(inner->bnode(i)->covers(key));
   return inner->bnode(i);
 }

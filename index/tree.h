@@ -41,8 +41,7 @@ bool tile(const Bnodes& bnodes) {
 
 class Tree {
  public:
-  explicit Tree(base::EpochDomain& epochs, bool fetches_ahead = true)
-      : epochs_(epochs), fetches_ahead_(fetches_ahead) {}
+  explicit Tree(base::EpochDomain& epochs) : epochs_(epochs) {}
   ~Tree();
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -52,7 +51,7 @@ class Tree {
 
   // The bnode whose range has `key`.
   [[nodiscard]] Bnode* find(const base::Key& key) const;
-  // find() for a read that goes on to the dnode below. Fetches the dnode meanwhile, if the tree was made to do so.
+  // find() for a read that goes on to the dnode below. Fetches the dnode meanwhile.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
   // find() for a read that goes on to the next bnodes. Returns and prefetches those of them that are in the same inner
   // node.
@@ -112,7 +111,6 @@ class Tree {
   void visit(const Inner* inner, const std::function<void(Bnode*)>& call) const;
 
   base::EpochDomain& epochs_;
-  const bool fetches_ahead_;
   std::atomic<Inner*> root_{nullptr};
   std::mutex change_mutex_;
   std::atomic<uint64_t> dram_bytes_{0};

@@ -136,7 +136,7 @@ RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, byt
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     scale::ReadBatch reads(*volume_);
-    return current_run().find(key_, entry, &reads, probes_);
+    return current_run().find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
   const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});

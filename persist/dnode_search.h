@@ -30,8 +30,6 @@ class DnodeSearch {
  public:
   // Does all of the steps.
   Find run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry);
-  // Sets how dnodes without metadata are searched from now on; initially kWithNext.
-  void set_probes(RunView::Probes probes) { probes_ = probes; }
   // Begins. Must be called before the functions below.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the first entries that may have the key, fetches them, issues the reads for look(). Once after start().
@@ -87,7 +85,6 @@ class DnodeSearch {
   const scale::Volume* volume_;
   const Dnode* dnode_;
   base::Key key_;
-  RunView::Probes probes_ = RunView::Probes::kWithNext;
   uint8_t print_;
   uint32_t run_ = 0;        // index of the searched run, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched

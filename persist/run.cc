@@ -215,25 +215,24 @@ namespace {
 constexpr uint32_t middle(uint32_t lo, uint32_t hi) { return lo + (hi - lo) / 2; }
 }  // namespace
 
-// The next probe of a search in [lo, hi]; `with_next`: and those after it.
-void RunView::await_probe(uint32_t lo, uint32_t hi, bool with_next, scale::ReadBatch* reads) const {
+// Waits for the next probe of a search in [lo, hi] and for both candidates for the probe after it.
+void RunView::await_probe(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const {
   const auto ask = [&](uint32_t i) {
     expect(i, i + 1, reads);
     if (knows_places()) __builtin_prefetch(bytes_ + entry_offset(i));  // the bytes come while others run
   };
   const uint32_t mid = middle(lo, hi);
-  if (with_next && lo < mid) ask(middle(lo, mid));
+  if (lo < mid) ask(middle(lo, mid));
   ask(mid);
-  if (with_next && mid + 1 < hi) ask(middle(mid + 1, hi));
+  if (mid + 1 < hi) ask(middle(mid + 1, hi));
   static_cast<void>(reads->wait());  // of a mapped run, which does not fail
 }
 
-bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index, scale::ReadBatch* reads,
-                          Probes probes) const {
+bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
+                          scale::ReadBatch* reads) const {
   const uint32_t first = lo, end = hi;
-  const bool with_next = probes == Probes::kWithNext;
-  for (bool is_here = false; lo < hi; is_here = with_next && !is_here) {
-    if (reads != nullptr && !is_here) await_probe(lo, hi, with_next, reads);
+  for (bool is_here = false; lo < hi; is_here = !is_here) {
+    if (reads != nullptr && !is_here) await_probe(lo, hi, reads);
     const uint32_t mid = middle(lo, hi);
     Entry probe;
     if (uniform()) {
@@ -271,9 +270,9 @@ uint32_t RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t h
   return lo;
 }
 
-Find RunView::find(const base::Key& key, Entry* found, scale::ReadBatch* reads, Probes probes) const {
+Find RunView::find(const base::Key& key, Entry* found, scale::ReadBatch* reads) const {
   uint32_t index;
-  if (!lower_bound(key, 0, desc_.count, &index, reads, probes)) return Find::kDamaged;
+  if (!lower_bound(key, 0, desc_.count, &index, reads)) return Find::kDamaged;
   if (index == desc_.count) return Find::kAbsent;
   if (!entry(index, found)) return Find::kDamaged;
   return found->key == key ? Find::kFound : Find::kAbsent;

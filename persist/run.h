@@ -135,18 +135,15 @@ class RunView {
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
     return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // How a search waits for probes of a mapped run: one by one, or each together with the two candidates for the next
-  // probe. The latter waits half as often for half as many reads more.
-  enum class Probes { kOneByOne, kWithNext };
-  // lower_bound() for a result known to be in [lo, hi]. `reads`, if not null, waits for the probes of a mapped run.
+  // lower_bound() for a result known to be in [lo, hi]. `reads`, if not null, waits for the probes of a mapped run: for
+  // each second one together with both candidates for the next. So it waits half as often, for half as many reads more.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
-                                 scale::ReadBatch* reads, Probes probes = Probes::kWithNext) const;
+                                 scale::ReadBatch* reads) const;
   // Galloping lower_bound() for uniform runs, for keys expected near `lo`: probes 1, 2, 4, ... entries ahead. Verifies
   // nothing: the result is right if the entries at both sides of it are sound.
   [[nodiscard]] uint32_t lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const;
-  // Binary search for `key`. `reads` and `probes` as above.
-  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr,
-                          Probes probes = Probes::kWithNext) const;
+  // Binary search for `key`. `reads` as above.
+  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr) const;
   // Issues the read of entries [lo, hi) of a mapped run.
   void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
@@ -160,7 +157,7 @@ class RunView {
   [[nodiscard]] uint32_t end_of(uint32_t i) const { return offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes; }
   template <uint32_t kHeadBytes>
   [[nodiscard]] bool decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const;
-  void await_probe(uint32_t lo, uint32_t hi, bool with_next, scale::ReadBatch* reads) const;
+  void await_probe(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
 
   const char* bytes_;
   const uint32_t* offsets_ = nullptr;

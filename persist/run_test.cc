@@ -154,26 +154,23 @@ class AskedMedium final : public base::HookedMedium {
 
 // Entries of a block each. A search of n levels waits n times, or half as often if the next probes come along, for half
 // as many blocks more.
-TEST(Run, ProbesComeOneByOneOrWithTheNextOnes) {
+TEST(Run, ProbesComeWithTheNextOnes) {
   constexpr int kEntries = 1023, kLevels = 10;
   Entries entries;
   for (int i = 0; i < kEntries; ++i) entries.put("key" + std::to_string(10'000 + 2 * i), std::string(244, 'v'));
   const EncodedRun run(entries.list());
   AskedMedium medium;
   const scale::VolumeOf<base::HookedMedium> volume({&medium});
-  for (const auto probes : {RunView::Probes::kOneByOne, RunView::Probes::kWithNext}) {
-    const bool with_next = probes == RunView::Probes::kWithNext;
-    for (int i = 0; i < kEntries; ++i) {
-      medium.asked = medium.blocks = 0;
-      scale::ReadBatch reads(volume);
-      Entry entry;
-      const std::string key = "key" + std::to_string(10'000 + 2 * i), after = "key" + std::to_string(10'001 + 2 * i);
-      ASSERT_EQ(run.view().find(Key::of(key), &entry, &reads, probes), Find::kFound) << key;
-      EXPECT_EQ(entry.key.bytes, key);
-      EXPECT_EQ(medium.asked, with_next ? kLevels / 2 : kLevels) << key;
-      EXPECT_EQ(medium.blocks, with_next ? kLevels / 2 * 3 : kLevels) << key;
-      ASSERT_EQ(run.view().find(Key::of(after), &entry, &reads, probes), Find::kAbsent) << after;
-    }
+  for (int i = 0; i < kEntries; ++i) {
+    medium.asked = medium.blocks = 0;
+    scale::ReadBatch reads(volume);
+    Entry entry;
+    const std::string key = "key" + std::to_string(10'000 + 2 * i), after = "key" + std::to_string(10'001 + 2 * i);
+    ASSERT_EQ(run.view().find(Key::of(key), &entry, &reads), Find::kFound) << key;
+    EXPECT_EQ(entry.key.bytes, key);
+    EXPECT_EQ(medium.asked, kLevels / 2) << key;
+    EXPECT_EQ(medium.blocks, kLevels / 2 * 3) << key;
+    ASSERT_EQ(run.view().find(Key::of(after), &entry, &reads), Find::kAbsent) << after;
   }
 }
 

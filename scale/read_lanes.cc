@@ -61,8 +61,7 @@ uint64_t ReadLanes::begin(LinkTarget* target, std::span<const Piece> pieces, std
 void ReadLanes::add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const Piece& piece,
                     const rdma::Region** last) {
   for (uint64_t done = 0; done < piece.bytes;) {
-    uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
-    if (unit_bytes_ != 0) n = std::min(n, unit_bytes_ - (piece.offset + done) % unit_bytes_);
+    const uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
     std::byte* const at = piece.to + done;
     const rdma::Slice to =
         contains(*last, at, n) ? (*last)->slice(offset_in(**last, at), n) : slice_to(*reading->target, at, n);

@@ -26,10 +26,10 @@ class ReadLanes {
  public:
   using Piece = base::FarReads::Piece;
 
-  // Requires: fabric and lanes outlive it. `unit_bytes`: READs end where a unit of a target does; 0: anywhere.
+  // Requires: fabric and lanes outlive it.
   ReadLanes(const rdma::Fabric& fabric, std::span<const std::unique_ptr<Lane>> lanes,
-            std::shared_ptr<RegisteredPool> pool, uint64_t unit_bytes)
-      : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), unit_bytes_(unit_bytes), reads_(lanes.size()) {}
+            std::shared_ptr<RegisteredPool> pool)
+      : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), reads_(lanes.size()) {}
 
   [[nodiscard]] base::FarReads::Memory memory(size_t bytes) { return pool_->take(bytes); }
   [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
@@ -73,7 +73,6 @@ class ReadLanes {
   const rdma::Fabric& fabric_;
   const std::span<const std::unique_ptr<Lane>> lanes_;
   const std::shared_ptr<RegisteredPool> pool_;
-  const uint64_t unit_bytes_;
   std::vector<LaneReads> reads_;  // by lane
 };
 

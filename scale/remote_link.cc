@@ -34,7 +34,7 @@ Status RemoteLink::start() {
   }
   requests_.emplace(lanes_[0]->worker.get(), options_.limit_ms, fabric_->capabilities().text);
   writes_.emplace(lanes_, pool_, options_.limit_ms);
-  reads_.emplace(*fabric_, lanes_, pool_, options_.read_unit_bytes);
+  reads_.emplace(*fabric_, lanes_, pool_);
   return Status::OK();
 }
 

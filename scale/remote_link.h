@@ -40,7 +40,6 @@ struct LinkOptions {
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence
   size_t workers = 4;                    // 1 to kWorkersMax
-  uint64_t read_unit_bytes = 0;          // READs end where a unit of a target does (software striping); 0: anywhere
 };
 
 class RemoteLink {

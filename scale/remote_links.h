@@ -24,12 +24,9 @@ inline constexpr const char* kSecretFileVariable = "BONSAI_SECRET_FILE";
 
 class RemoteLinks {
  public:
-  // `limit_ms`, `workers` and `read_unit_bytes` as LinkOptions.
-  RemoteLinks(std::string secret_file, uint64_t limit_ms, size_t workers, uint64_t read_unit_bytes = 0)
-      : secret_file_(std::move(secret_file)),
-        limit_ms_(limit_ms),
-        workers_(workers),
-        read_unit_bytes_(read_unit_bytes) {}
+  // `limit_ms` and `workers` as LinkOptions.
+  RemoteLinks(std::string secret_file, uint64_t limit_ms, size_t workers)
+      : secret_file_(std::move(secret_file)), limit_ms_(limit_ms), workers_(workers) {}
 
   // Requires: the name is remote. The link lives as long as this object. Errors: those of open_fabric() and of
   // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
@@ -44,7 +41,6 @@ class RemoteLinks {
   const std::string secret_file_;
   const uint64_t limit_ms_;
   const size_t workers_;
-  const uint64_t read_unit_bytes_;
   bool secret_loaded_ = false, has_secret_ = false;
   rdma::Secret secret_;
   std::map<std::string, std::unique_ptr<RemoteLink>> links_;  // by scheme

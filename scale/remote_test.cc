@@ -488,31 +488,6 @@ TEST_F(RemoteTest, ReadsOfAnySizeAreWhole) {
   for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(base::word_at(words[i]).load(), 512 * i);
 }
 
-// Software striping: each READ is of one unit, and what was asked for is whole.
-TEST_F(RemoteTest, ReadsEndWhereAUnitOfTheTargetEnds) {
-  for (const auto& [unit_bytes, messages] : {std::pair<uint64_t, uint64_t>{0, 2}, {256, 6}, {4096, 2}, {1000, 3}}) {
-    const auto link = make_link({.read_unit_bytes = unit_bytes});
-    size_t target = 0;
-    const auto medium = create_far(link.get(), "p" + std::to_string(unit_bytes), &target);
-    VolumeOf<base::HookedMedium> volume({medium.get()});
-    std::vector<uint64_t> content(kPoolBytes / 8);
-    for (size_t i = 0; i < content.size(); ++i) content[i] = i;
-    volume.nt_copy(Addr(0, 0), content.data(), kPoolBytes, kFlushSite);
-    ASSERT_TRUE(volume.fence(kFenceSite));
-    const rdma::Traffic before = link->traffic();
-    ReadBatch reads(volume);
-    const std::byte* part = reads.issue(Addr(0, 128), 1'032);  // of five units of 256 bytes, or of two of 1,000
-    const std::byte* word = reads.issue(Addr(0, 8'192), 8);
-    ASSERT_TRUE(reads.wait().ok());
-    EXPECT_EQ(std::memcmp(part, content.data() + 16, 1'032), 0) << unit_bytes;
-    EXPECT_EQ(base::word_at(word).load(), 1'024U) << unit_bytes;
-    const rdma::Traffic asked = link->traffic() - before;
-    EXPECT_EQ(asked.of(rdma::Verb::kRead).messages, messages) << unit_bytes;
-    EXPECT_EQ(asked.round_trips, 1U) << unit_bytes << ": one list, however many units";
-    EXPECT_EQ(asked.bytes(), 1'040U) << unit_bytes;
-  }
-}
-
 // The request is in flight for longer than it is waited for: an answer, and nothing that is torn down too early.
 TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
   const auto scratch = testing::TempFolder::on_tmpfs();

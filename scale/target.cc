@@ -41,8 +41,7 @@ class CallersTarget final : public Target {
 }  // namespace
 
 Targets::Targets(TargetConfig config)
-    : config_(std::move(config)),
-      links_(config_.secret_file, config_.limit_ms, config_.workers, config_.read_unit_bytes) {}
+    : config_(std::move(config)), links_(config_.secret_file, config_.limit_ms, config_.workers) {}
 
 Status Targets::add(TargetName name) {
   if (!name.is_remote()) {

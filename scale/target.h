@@ -42,7 +42,6 @@ struct TargetConfig {
   std::string secret_file;
   uint64_t limit_ms = 5'000;
   size_t workers = 4;
-  uint64_t read_unit_bytes = 0;
 };
 
 class Target {

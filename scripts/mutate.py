@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes copies of sources in which a test can switch off single rules of a protocol.
+"""Makes copies of sources in which a test can switch off single rules of a protocol, or which a study measures.
 
   scripts/mutate.py --room index --out build/release/mutants
+  scripts/mutate.py --patches bench/studies/patched --out build/release/patched
 
-For each list ROOM/testing/mutants/FILE.mutants a copy of ROOM/FILE is written to OUT/ROOM/FILE. The product's own text
-so shows nothing but the right protocol, and each rule stands once more beside the tests, with what its loss looks like.
+Mutants: for each list ROOM/testing/mutants/FILE.mutants a copy of ROOM/FILE is written to OUT/ROOM/FILE. The product's
+own text so shows nothing but the right protocol, and each rule stands once more beside the tests, with what its loss
+looks like.
 
 A list is a line of description, then blocks:
 
@@ -17,6 +19,9 @@ A list is a line of description, then blocks:
 The lines that stay and go must stand in the source exactly so, side by side, and exactly once. Each name of a block's
 head must stand in the lines that it adds, and each rule that ROOM/testing/mutants.h names must have a block. Whatever
 breaks this fails the build, with the names of the mutant and the file.
+
+Patches of a study: the list FOLDER/ROOM/FILE.patches gives the copy OUT/ROOM/FILE. The same holds for them, but the
+names are those of the functions that FOLDER/patches.h declares as [[nodiscard]]; the added lines call them.
 """
 import argparse
 import pathlib
@@ -27,6 +32,11 @@ from collections import namedtuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 Block = namedtuple("Block", "names old new")
+
+# What a header declares, how an added line asks for it, and what a message calls that.
+Kind = namedtuple("Kind", "declared asked example")
+MUTANTS = Kind(r"^\s*(k\w+) = 1u <<", r"\bmutant\([^()]*\b{}\b", "mutant({})")
+PATCHES = Kind(r"^\[\[nodiscard\]\] (?:inline )?[\w:]+ (\w+)\(", r"\b{}\(", "{}()")
 
 
 class Misfit(Exception):
@@ -48,7 +58,7 @@ def blocks_of(text, name):
     return blocks
 
 
-def mutated(source, blocks, name):
+def mutated(source, blocks, name, kind):
     """Returns the source with all blocks applied. Blocks may be adjacent, but must not overlap."""
     lines = source.splitlines()
     found = []
@@ -56,8 +66,8 @@ def mutated(source, blocks, name):
         names = ", ".join(block.names)
         added = "\n".join(block.new)
         for each in block.names:
-            if not re.search(rf"\bmutant\([^()]*\b{each}\b", added):
-                raise Misfit(f"{names}: no line added to {name} asks for mutant({each})")
+            if not re.search(kind.asked.format(each), added):
+                raise Misfit(f"{names}: no line added to {name} asks for {kind.example.format(each)}")
         size = len(block.old)
         at = [i for i in range(len(lines) - size + 1) if size and lines[i:i + size] == block.old]
         if len(at) != 1:
@@ -73,31 +83,45 @@ def mutated(source, blocks, name):
     return "\n".join(lines) + "\n"
 
 
-def mutate(root, room, out):
-    folder = root / room / "testing" / "mutants"
-    declared = (root / room / "testing" / "mutants.h").read_text()
-    rules = set(re.findall(r"^\s*(k\w+) = 1u <<", declared, re.MULTILINE))
+def copy_all(root, lists, header, kind, out):
+    """Writes a copy for each list; `lists`: (the list's path, the source's name)."""
+    declared = set(re.findall(kind.declared, (root / header).read_text(), re.MULTILINE))
     applied = set()
-    for path in sorted(folder.glob("*.mutants")):
-        name = f"{room}/{path.stem}"
+    for path, name in lists:
         blocks = blocks_of(path.read_text(), path.name)
         for block in blocks:
             applied.update(block.names)
         copy = out / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        head = f'// {name} with mutants, made by scripts/mutate.py.\n#include "{room}/testing/mutants.h"\n'
-        copy.write_text(head + mutated((root / name).read_text(), blocks, name))
-    for rule in sorted(rules ^ applied):
-        raise Misfit(f"{rule} is named by {room}/testing/mutants.h or by a block beside it, but not by both")
+        head = f'// {name}, changed by scripts/mutate.py as {path.name} says.\n#include "{header}"\n'
+        copy.write_text(head + mutated((root / name).read_text(), blocks, name, kind))
+    for rule in sorted(declared ^ applied):
+        raise Misfit(f"{rule} is named by {header} or by a block beside it, but not by both")
+
+
+def mutate(root, room, out):
+    lists = [(path, f"{room}/{path.stem}") for path in sorted((root / room / "testing" / "mutants").glob("*.mutants"))]
+    copy_all(root, lists, f"{room}/testing/mutants.h", MUTANTS, out)
+
+
+def patch(root, folder, out):
+    lists = [(path, path.relative_to(root / folder).with_suffix("").as_posix())
+             for path in sorted((root / folder).rglob("*.patches"))]
+    copy_all(root, lists, f"{folder}/patches.h", PATCHES, out)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--room", required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--room", help="the room whose testing/mutants are applied")
+    what.add_argument("--patches", metavar="FOLDER", help="the folder of a study's patches")
     parser.add_argument("--out", required=True, type=pathlib.Path)
     arguments = parser.parse_args()
     try:
-        mutate(ROOT, arguments.room, arguments.out)
+        if arguments.room:
+            mutate(ROOT, arguments.room, arguments.out)
+        else:
+            patch(ROOT, arguments.patches, arguments.out)
     except (Misfit, OSError) as misfit:
         sys.exit(f"mutate.py: {misfit}")
 

@@ -61,6 +61,31 @@ class MutateTest(unittest.TestCase):
     def test_a_line_of_no_kind(self):
         self.assert_misfit("f.cc.mutants:6: ", text=LIST + "help();\n")
 
+    def patched(self, text, header="[[nodiscard]] bool helps();\n"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "study" / "room").mkdir(parents=True)
+            (root / "room").mkdir()
+            (root / "room" / "f.cc").write_text(SOURCE)
+            (root / "study" / "patches.h").write_text(header)
+            (root / "study" / "room" / "f.cc.patches").write_text(text)
+            mutate.patch(root, "study", root / "out")
+            return (root / "out" / "room" / "f.cc").read_text()
+
+    def test_a_patch_calls_what_its_header_declares(self):
+        made = self.patched("Of f.\n@@ helps\n-  help();\n+  if (helps()) help();\n")
+        self.assertIn('#include "study/patches.h"\n', made)
+        self.assertTrue(made.endswith(SOURCE.replace("  help();", "  if (helps()) help();")))
+
+    def test_a_patch_that_does_not_call_it(self):
+        with self.assertRaisesRegex(mutate.Misfit, r"helps: no line added to room/f.cc asks for helps\(\)"):
+            self.patched("Of f.\n@@ helps\n-  help();\n+  if (true) help();\n")
+
+    def test_a_function_that_no_patch_calls(self):
+        with self.assertRaisesRegex(mutate.Misfit, "waits is named by study/patches.h"):
+            self.patched("Of f.\n@@ helps\n-  help();\n+  if (helps()) help();\n",
+                         "[[nodiscard]] bool helps();\n[[nodiscard]] bool waits();\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -22,11 +22,12 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin, examples and python see include/bonsai only, bench also
                                                  rdma, base and admin, bonsaid rdma, base, scale and admin,
-                                                 bench/studies/cluster scale;
+                                                 bench/studies/cluster scale, bench/studies/patched all rooms;
                                                  a wing of bench sees the wings below it (WINGS), and what is no study
                                                  sees no study; only tests see testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
+  experiment    rooms and include, not tests     the word, and bench: a study patches the store (bench/studies/patched)
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
   test_name     all C and C++                    names of test suites and cases other than CamelCase
   line          all source                       lines over 120 columns
@@ -67,8 +68,8 @@ PROGRAMS = ["bench", "admin", "bonsaid"]
 # The wings of bench, lowest first. Its program and its tests' helpers (bench/testing) may include all of them but the
 # studies.
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
-         "studies/engines", "studies/cluster", "studies/melt", "studies/experiments", "studies/fabric",
-         "studies/commands"]
+         "studies/engines", "studies/patched", "studies/cluster", "studies/melt", "studies/experiments",
+         "studies/fabric", "studies/commands"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # The files that read superblocks, tables, headers and log, which are resident.
 RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
@@ -76,8 +77,9 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
-         "target", "scratch", "flags", "layer", "print", "exception", "guard", "test_name", "line", "file", "function",
-         "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
+         "target", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name", "line",
+         "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES,
+         *style_spdx.RULES]
 
 
 class Source:
@@ -205,8 +207,8 @@ def visible_folders(source):
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
         fabric = {"rdma"} if source.path.parts[1] == "studies" else set()
-        nodes = {"scale"} if source.path.parts[1:3] == ("studies", "cluster") else set()
-        return {"bonsai", "bench", "admin", "base", *fabric, *nodes}
+        rooms = {"cluster": {"scale"}, "patched": ROOMS}.get(wing_of(str(source.path)).removeprefix("studies/"), {})
+        return {"bonsai", "bench", "admin", "base", *fabric, *rooms}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake", "python"):
@@ -241,6 +243,17 @@ def check_layer(source):
             shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h", "testing/"))
             if not shared:
                 yield Breach(source.path, line, "layer", f"{source.folder}/ may not include {match[1]}")
+
+
+def check_experiments(source):
+    of_product = not source.is_test or str(source.path) == "include/bonsai/testing.h"
+    if not source.is_cpp or source.folder not in ROOMS + ["include"] or not of_product:
+        return
+    for line, text in enumerate(source.lines, 1):
+        match = re.search(r"\bexperiment\w*|\bbench(::|/)", text, re.IGNORECASE)
+        if match is not None:
+            yield Breach(source.path, line, "experiment",
+                         f"{match[0]}: the product knows no experiment; patch the store in bench/studies/patched")
 
 
 def check_guard(source):
@@ -454,6 +467,7 @@ def check_source(source, ratchet):
     yield from check_banned(source)
     yield from check_target_names(source)
     yield from check_layer(source)
+    yield from check_experiments(source)
     yield from check_guard(source)
     yield from check_test_names(source)
     yield from check_lines(source)

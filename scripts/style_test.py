@@ -59,6 +59,8 @@ BAD = {
     "print": [("persist/a.cc", 'printf("x");'), ("index/a.cc", "std::cerr << 1;"),
               ("base/a.cc", "fprintf(stderr, s);")],
     "exception": [("index/a.cc", "throw std::bad_alloc();"), ("include/bonsai/a.h", "throw 1;")],
+    "experiment": [("index/a.h", "// One experiment: no log."), ("include/bonsai/testing.h", "// Experiments only."),
+                   ("store/a.cc", "size_t done = bench::patched::put_in_place(*tiers_, puts);")],
     "guard": [("base/nvm/a.h", "#ifndef BONSAI_NVM_A_H_\n#define BONSAI_NVM_A_H_\n"),
               ("include/bonsai/a.h", "#pragma once\n")],
     "test_name": [("base/a_test.cc", "TEST(Event, wakes_a_thread) {}"), ("store/a_test.cc", "TEST_F(golden, Case) {}"),
@@ -81,6 +83,7 @@ BAD = {
 
 GOOD = [
     ("base/thread.cc", "std::thread worker(run);"),
+    ("index/a_test.cc", "// An experiment."), ("bench/studies/patched/a.cc", "// The experiment bench::run()."),
     ("base/nvm/descriptor.cc", "return ::open(path, flags);"),
     ("scale/a.cc", "Mapping::open(path); link->open(name); file.try_lock(true); base::Thread::start(name, run, &t);"),
     ("store/a_test.cc", 'base::Thread t("x", run); std::ifstream in(path); ::open(path, 0);'),

@@ -306,10 +306,6 @@ void DbImpl::after_updates(uint64_t updates) {
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses, Stall* stall) {
   size_t done = 0;
-  if (tiers_->updates_in_place) [[unlikely]] {
-    const auto guard = tiers_->epochs->enter();
-    done = tiers_->index->put_in_place(puts);
-  }
   while (done < puts.size()) {
     Index::Outcome outcome;
     const size_t before = done;

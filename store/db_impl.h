@@ -120,7 +120,9 @@ class DbImpl final : public DB {
 
   // Reads of NVM take modelled time, so that it pays to have several groups of operations in flight.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
-  [[nodiscard]] bool gets_in_coroutines() const { return tiers_->gets_in_coroutines && reads_wait(); }
+  // A session runs each get in a coroutine: a search without metadata waits several times, and the waits of a group
+  // would add up.
+  [[nodiscard]] bool gets_in_coroutines() const { return !tiers_->dnodes->metadata() && reads_wait(); }
 
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }

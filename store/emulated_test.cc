@@ -7,42 +7,14 @@
 #include <map>
 
 #include "base/clock.h"
-#include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "store/db_impl.h"
 #include "store/session.h"
+#include "store/testing/slow_medium.h"
 
 namespace bonsai::store {
 namespace {
-
-// Memory whose reads take `latency_ns`, however many there are at once; counts what it is asked for.
-class SlowMedium final : public base::HookedMedium {
- public:
-  static constexpr size_t kBytes = size_t{16} << 20;
-  SlowMedium() : HookedMedium(nullptr, 0), room_(kBytes / sizeof(Line)) {
-    set_view(reinterpret_cast<std::byte*>(room_.data()), kBytes);
-  }
-  void store8(std::byte* dst, uint64_t value) override { base::word_at(dst).store(value, std::memory_order_release); }
-  void copy(std::byte* dst, const void* src, size_t n) override { base::racy_store(dst, src, n); }
-  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) override { base::racy_store(dst, src, n); }
-  void flush(const std::byte*, size_t, const base::Site&) override {}
-  bool fence(const base::Site&) override { return true; }
-  [[nodiscard]] bool reads_wait() const override { return true; }
-  [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t, uint64_t last_ns) override {
-    ++calls;
-    blocks_read += blocks;
-    return last_ns + latency_ns.load();
-  }
-
-  std::atomic<uint64_t> calls{0}, blocks_read{0}, latency_ns{0};
-
- private:
-  struct alignas(4096) Line {
-    std::byte bytes[4096];
-  };
-  std::vector<Line> room_;
-};
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i * 7919 % 1'000'000); }
 
@@ -50,7 +22,7 @@ class SlowReads : public ::testing::Test {
  protected:
   static constexpr uint64_t kRecords = 2000;
 
-  void open(bool upload, bool gets_in_coroutines = false) {
+  void open(bool upload) {
     Options options;
     options.create_if_missing = true;
     options.pool_bytes = SlowMedium::kBytes;
@@ -60,7 +32,6 @@ class SlowReads : public ::testing::Test {
     medium_ = static_cast<SlowMedium*>(media.back().get());
     std::unique_ptr<Tiers> tiers;
     ASSERT_TRUE(open_tiers_on(options, std::move(media), true, &tiers).ok());
-    tiers->gets_in_coroutines = gets_in_coroutines;
     db_ = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value of " + key_of(i)).ok());
     ASSERT_TRUE(db_->Drain().ok());
@@ -170,30 +141,24 @@ TEST_F(SlowReads, GetsInCoroutinesWaitTogetherWithoutMetadata) {
   std::vector<Status> statuses(kDepth);
   for (uint64_t i = 0; i < kDepth; ++i) keys.push_back(key_of(i));
   keys.back() = "absent";
-  for (const bool coroutines : {false, true}) {
-    open(false, coroutines);
-    medium_->latency_ns = 500'000;
-    SessionImpl session(impl(), kDepth + 1);
-    Status updated;
-    session.Put(keys[3], "new", &updated);
-    uint64_t took_ns = UINT64_MAX, in_turn_ns = 0;  // the least: a busy machine prolongs some
-    const auto together = [&] { return took_ns < in_turn_ns / 3; };
-    for (int round = 0; round < 5 || (coroutines && round < 60 && !together()); ++round) {
-      medium_->calls = 0;
-      const uint64_t begin_ns = base::now_ns();
-      for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
-      session.Wait();
-      took_ns = std::min(took_ns, base::now_ns() - begin_ns);
-      for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
-      EXPECT_TRUE(statuses.back().IsNotFound());
-      in_turn_ns = medium_->calls * medium_->latency_ns;
-    }
-    if (coroutines) {
-      EXPECT_TRUE(together()) << took_ns << " ns, " << in_turn_ns << " one after the other";
-    } else {
-      EXPECT_GE(took_ns, in_turn_ns * 9 / 10);
-    }
+  open(false);
+  medium_->latency_ns = 500'000;
+  SessionImpl session(impl(), kDepth + 1);
+  Status updated;
+  session.Put(keys[3], "new", &updated);
+  uint64_t took_ns = UINT64_MAX, in_turn_ns = 0;  // the least: a busy machine prolongs some
+  const auto together = [&] { return took_ns < in_turn_ns / 3; };
+  for (int round = 0; round < 5 || (round < 60 && !together()); ++round) {
+    medium_->calls = 0;
+    const uint64_t begin_ns = base::now_ns();
+    for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
+    session.Wait();
+    took_ns = std::min(took_ns, base::now_ns() - begin_ns);
+    for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
+    EXPECT_TRUE(statuses.back().IsNotFound());
+    in_turn_ns = medium_->calls * medium_->latency_ns;
   }
+  EXPECT_TRUE(together()) << took_ns << " ns, " << in_turn_ns << " one after the other";
 }
 
 TEST_F(SlowReads, ScansInLanesSeeTheUpdatesOfAllLanes) {
@@ -283,7 +248,7 @@ TEST_F(SlowReads, LanesKeepTheOrderOfAKey) {
 }
 
 TEST_F(SlowReads, CoroutinesKeepTheOrderOfAKey) {
-  open(false, true);
+  open(false);
   expect_order_of_a_key();
 }
 

@@ -38,7 +38,6 @@ class Opener {
     scale::TargetConfig config = target_config(options_);
     config.in_memory = is_volatile();
     config.media.test = test_;
-    config.read_unit_bytes = test_.read_unit_bytes;
     t_.targets = std::make_unique<scale::Targets>(std::move(config));
     for (scale::TargetName& name : names) BONSAI_RETURN_IF_ERROR(t_.targets->add(std::move(name)));
     BONSAI_RETURN_IF_ERROR(check_test_options());
@@ -91,13 +90,6 @@ class Opener {
     if (is_volatile() && test_.medium != TestMedium::kNone) {
       return Status::InvalidArgument("a store in DRAM writes no NVM that could be played; give another medium");
     }
-    const bool throw_away = test_.medium == TestMedium::kEmulator && options_.create_if_missing &&
-                            options_.error_if_exists && options_.background_threads == 0;
-    if (test_.updates_in_place && !throw_away) {
-      return Status::InvalidArgument(
-          "updates_in_place is for an experiment of bonsai-bench alone, a crash would damage records: it needs a new "
-          "pool (create_if_missing, error_if_exists) on the emulator medium and background_threads of 0");
-    }
     return Status::OK();
   }
 
@@ -142,8 +134,6 @@ class Opener {
         BONSAI_RETURN_IF_ERROR(target.open(keeps_size ? 0 : options_.grow_bytes));
       }
     }
-    t_.updates_in_place = test_.updates_in_place;
-    t_.gets_in_coroutines = test_.gets_in_coroutines.value_or(!options_.metadata_upload);
     t_.emulated = t_.targets->emulated();
     return Status::OK();
   }
@@ -258,7 +248,6 @@ class Opener {
     t_.epochs = std::make_unique<base::EpochDomain>();
     typed.set_epochs(t_.epochs.get());
     index::Index::Config config{pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
-    config.gets_fetch_ahead = test_.gets_fetch_ahead;
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
   }
 

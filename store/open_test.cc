@@ -254,9 +254,7 @@ TEST_F(OpenTest, TestOptionsThatCannotBe) {
   };
   Options options = creating();
   refused(options, {.medium = TestMedium::kEmulator, .emulator_preset = "quantum"}, "quantum");
-  refused(options, {.updates_in_place = true}, "updates_in_place");
   options.background_threads = 0;
-  refused(options, {.medium = TestMedium::kEmulator, .updates_in_place = true}, "error_if_exists");
   options.medium = MediumChoice::kDram;
   options.durability = Durability::kVolatile;
   refused(options, {.medium = TestMedium::kShadow}, "in DRAM");
@@ -351,45 +349,6 @@ TEST_F(OpenTest, TheEmulatorsLatencyIsNotThatOfASleep) {
   }
   EXPECT_GE(shortest, 100U);
   EXPECT_LT(shortest, 40 * base::kNsPerUs);
-}
-
-// The rival of an experiment: it overwrites entries of dnodes and leaves the log alone, and all else goes as always.
-TEST_F(OpenTest, UpdatesInPlaceReachTheirDnodesAtOnce) {
-  Options options = creating();
-  options.error_if_exists = true;
-  options.background_threads = 0;
-  const TestOptions test{.medium = TestMedium::kEmulator, .emulator_preset = "dram", .updates_in_place = true};
-  std::unique_ptr<DB> db;
-  const std::string path = folder_.file("rival");
-  folder_.expect_damage(path);  // updates in place do not renew the checksums of runs
-  Status status = OpenForTest(options, test, path, &db);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  constexpr int kKeys = 300;
-  const auto key = [](int i) { return "key" + std::to_string(1000 + i); };
-  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key(i), "old value").ok());
-  ASSERT_TRUE(db->Drain().ok());
-  const Stats before = db->GetStats();
-  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key(i), "new value").ok());
-  const Stats after = db->GetStats();
-  EXPECT_EQ(after.updates_offloaded - before.updates_offloaded, static_cast<uint64_t>(kKeys));
-  EXPECT_EQ(after.nvm_fences - before.nvm_fences, static_cast<uint64_t>(kKeys));
-  EXPECT_EQ(after.log_bytes_used, before.log_bytes_used);
-  EXPECT_EQ(after.data_bytes_used, before.data_bytes_used);
-  ASSERT_TRUE(db->Put(key(0), "longer than before").ok());
-  ASSERT_TRUE(db->Put("another", "1").ok());
-  ASSERT_TRUE(db->Delete(key(1)).ok());
-  ASSERT_TRUE(db->Close().ok());
-  status = open_db(Options(), path, &db);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  std::string value;
-  for (int i = 2; i < kKeys; ++i) {
-    ASSERT_TRUE(db->Get(key(i), &value).ok()) << i;
-    ASSERT_EQ(value, "new value");
-  }
-  EXPECT_TRUE(db->Get(key(0), &value).ok());
-  EXPECT_EQ(value, "longer than before");
-  EXPECT_TRUE(db->Get(key(1), &value).IsNotFound());
-  EXPECT_TRUE(db->Get("another", &value).ok());
 }
 
 TEST_F(OpenTest, ForeignTruncatedAndDamagedFiles) {

@@ -10,7 +10,7 @@
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines execute: while one
 // waits for its reads or its fence another goes on with its lane. Operations of one key share a lane, so their order is
 // kept. Gets alone overlap without, in the index, as everything does where reads do not wait; but where a search waits
-// several times (TestOptions::gets_in_coroutines) each get has a coroutine.
+// several times (DbImpl::gets_in_coroutines) each get has a coroutine.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
 

@@ -30,9 +30,7 @@ struct Tiers {
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
-  bool named_at_close = false;      // a new pool, whose targets get their names after DbImpl::Close() has done the rest
-  bool updates_in_place = false;    // TestOptions::updates_in_place
-  bool gets_in_coroutines = false;  // of sessions, where reads wait: TestOptions::gets_in_coroutines
+  bool named_at_close = false;  // a new pool, whose targets get their names after DbImpl::Close() has done the rest
 
   persist::Pool pool;
   persist::Space space;

@@ -16,7 +16,7 @@
 namespace bonsai::base {
 
 struct MediaOptions {
-  TestOptions test;  // updates_in_place aside
+  TestOptions test;
   EmulatorMedium::WaitUntil wait_until = wait_politely_until;
 };
 

@@ -67,12 +67,12 @@ class BonsaiEngine final : public Engine {
     if (variant_.change != nullptr) variant_.change(&store);
     if (options.pool_dir.find("://") != std::string::npos) {
       path_ = remote_path(options.pool_dir);
-      const Status status = OpenForTest(store, store.test, path_, &db_);
+      const Status status = variant_.open(store, store.test, path_, &db_);
       if (!status.ok()) path_.clear();
       return status;
     }
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
-    Status status = OpenForTest(store, store.test, place_.path() + "/pool", &db_);
+    Status status = variant_.open(store, store.test, place_.path() + "/pool", &db_);
     if (!status.ok()) place_.remove();
     return status;
   }

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "bench/engines/engine.h"
+#include "bonsai/db.h"
 #include "bonsai/testing.h"
 
 namespace bonsai::bench {
@@ -16,11 +18,16 @@ struct StoreOptions : Options {
   TestOptions test;
 };
 
+// Opens a store: a study may have a library of its own.
+using OpenStore = std::function<Status(const Options& options, const TestOptions& test, const std::string& path,
+                                       std::unique_ptr<DB>* db)>;
+
 struct BonsaiVariant {
   std::function<void(StoreOptions* options)> change = {};  // unless empty, applied to the store's options
   bool sessions = false;                                   // Engine::use_sessions() at first
   bool sampled_scans = false;                              // ScanOptions::verify_checksums is off
   bool drains = true;  // settle() drains; off: the store is as a user leaves it who never calls Drain
+  OpenStore open = OpenForTest;
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 

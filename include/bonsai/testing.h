@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "bonsai/db.h"
@@ -28,24 +27,6 @@ struct TestOptions {
   bool shadow_drops_flushes = false;  // canary: a shadow medium whose flushes do nothing
   uint64_t shadow_eviction_seed = 0;  // 0 = no early evictions
   uint64_t far_seed = 1;              // decides when the bytes of a far medium arrive
-
-  // For the experiment "offloading" of bonsai-bench, which measures what the design saves. Puts overwrite records in
-  // dnodes in place, without a log, so that a crash damages them; one thread only. InvalidArgument unless this call
-  // creates the pool on the emulator medium and there are no background threads.
-  bool updates_in_place = false;
-
-  // For the experiments "striping": a READ of a remote target ends at a boundary of units of this many bytes, as if a
-  // client split reads over several devices. 0: no boundaries.
-  uint64_t read_unit_bytes = 0;
-
-  // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
-  // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
-  // the dnode; where there is no metadata, each probe of a search also fetches both candidates for the next probe.
-  bool gets_fetch_ahead = true;
-  // Inter-operation pipelining where reads of NVM wait. True: a session runs each get in a coroutine, so that other
-  // gets continue while it waits. False: a group of gets takes each step together. Empty: coroutines if there is no
-  // uploaded metadata, because a search then waits several times and the waits of a group add up.
-  std::optional<bool> gets_in_coroutines = {};
 };
 
 // DB::Open with such a medium. Errors: as DB::Open; InvalidArgument for impossible test options.

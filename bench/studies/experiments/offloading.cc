@@ -7,8 +7,8 @@
 //
 // A is the product: updates are merged in place in bnodes and reach dnodes out of place. B is the naive rival: each
 // update is written to its place in its dnode and flushed there, without a log and therefore not safe in a crash
-// (TestOptions::updates_in_place). Both look records up in groups and share one fence per group; B's writes find the
-// same write-combining buffer.
+// (patched::Patches::updates_in_place). Both look records up in groups and share one fence per group; B's writes find
+// the same write-combining buffer.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "bench/studies/experiments/experiment.h"
 #include "bench/studies/experiments/update_study.h"
+#include "bench/studies/patched/store.h"
 
 namespace bonsai::bench {
 namespace {
@@ -72,7 +73,7 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
     UpdateStudy study = study_of(plan, alpha, depth, kLogPercent);
     UpdateCosts a, b;
     BONSAI_RETURN_IF_ERROR(run_updates(plan, study, &a));
-    study.options.test.updates_in_place = true;
+    study.open = [](const auto&... how) { return patched::open({.updates_in_place = true}, how...); };
     BONSAI_RETURN_IF_ERROR(run_updates(plan, study, &b));
     const auto device = [](const UpdateCosts& costs) { return kDeviceBytesPerS / costs.media_bytes_per_update / 1e6; };
     result->rows.push_back({alpha, a.offload_mops, a.wrr_percent, b.offload_mops, b.wrr_percent,

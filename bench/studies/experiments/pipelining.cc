@@ -13,6 +13,7 @@
 #include "bench/results/statistics.h"
 #include "bench/studies/experiments/experiment.h"
 #include "bench/studies/experiments/subject.h"
+#include "bench/studies/patched/store.h"
 #include "bonsai/options.h"
 
 namespace bonsai::bench {
@@ -238,10 +239,10 @@ Status measure_store(const ExperimentPlan& plan, const Way& way, const std::vect
   const auto change = [&way](StoreOptions* options) {
     on_nvm(options);
     options->metadata_upload = way.metadata;
-    options->test.gets_fetch_ahead = way.ahead;
-    options->test.gets_in_coroutines = way.coroutines;
   };
-  Subject subject(plan, records_of(plan.scale), make_bonsai_engine({.change = change, .sessions = true}));
+  const patched::Patches patches = {.gets_fetch_ahead = way.ahead, .gets_in_coroutines = way.coroutines};
+  const auto open = [&patches](const auto&... how) { return patched::open(patches, how...); };
+  Subject subject(plan, records_of(plan.scale), make_bonsai_engine({.change = change, .sessions = true, .open = open}));
   BONSAI_RETURN_IF_ERROR(subject.load(result));
   double ignored = 0;
   BONSAI_RETURN_IF_ERROR(measure_way(plan, &subject, 1, &ignored));

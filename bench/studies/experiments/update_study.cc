@@ -70,7 +70,7 @@ class Study {
     const uint64_t record_bytes = sizeof(uint64_t) + study_.value_bytes + kRecordOverheadBytes;
     options.pool_bytes = kPoolBytesBase + study_.records * record_bytes * kPoolFactor + options.log_bytes;
     BONSAI_RETURN_IF_ERROR(place_.make(plan_.config.pool_dir, plan_.config.out_dir, options.pool_bytes));
-    return OpenForTest(options, options.test, place_.path() + "/pool", &db_);
+    return study_.open(options, options.test, place_.path() + "/pool", &db_);
   }
 
   void draw(std::vector<uint64_t>* numbers) {

@@ -16,10 +16,11 @@ namespace bonsai::bench {
 struct UpdateStudy {
   uint64_t records = 0;  // of fixed8 keys, loaded and drained before
   size_t value_bytes = 8;
-  double alpha = 0;      // of a plain Zipf over the records; 0 = uniform
-  unsigned depth = 1;    // updates submitted at once, by MultiPut; 1 = Put
-  bool timed = false;    // each submission
-  bool atomic = false;   // ... as a write batch, which is one log record whatever its size
+  double alpha = 0;     // of a plain Zipf over the records; 0 = uniform
+  unsigned depth = 1;   // updates submitted at once, by MultiPut; 1 = Put
+  bool timed = false;   // each submission
+  bool atomic = false;  // ... as a write batch, which is one log record whatever its size
+  OpenStore open = OpenForTest;
   StoreOptions options;  // of the store; the study sets creation, key format and pool_bytes
 
   [[nodiscard]] uint64_t user_bytes() const { return records * (sizeof(uint64_t) + value_bytes); }
