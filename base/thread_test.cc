@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -303,29 +304,43 @@ TEST(BoundedWait, IsBoundedForThoseWhoWatchInsteadOfPausing) {
   EXPECT_GE(wait.watch_ns(), 2 * kNsPerMs);
 }
 
-// A process that is stopped for longer than a limit goes on where it was.
-TEST(BoundedWait, DoesNotExpireWhileTheProcessIsStopped) {
+// Whether wait(done, signalled) returned true in a child process that was stopped meanwhile for longer than a second.
+// `done` becomes true, and `signalled` is signalled, once the child has run for some 300 ms.
+bool reached_although_stopped(const std::function<bool(const std::atomic<bool>& done, Event& signalled)>& wait) {
   const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
+  EXPECT_GE(child, 0);
   if (child == 0) {
     std::atomic<bool> done{false};
+    Event signalled;
     std::thread other([&] {
       for (int i = 0; i < 30; ++i) sleep_ms(10);
       done.store(true);
+      signalled.signal();
     });
-    BoundedWait wait("another thread", 1000);
-    for (; !done.load() && !wait.expired();) wait.pause();
-    const bool reached = done.load();
+    const bool reached = wait(done, signalled);
     other.join();
     ::_exit(reached ? 0 : 1);
   }
   sleep_ms(100);
-  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  EXPECT_EQ(::kill(child, SIGSTOP), 0);
   sleep_ms(1300);
-  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  EXPECT_EQ(::kill(child, SIGCONT), 0);
   int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << "the wait expired";
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status == 0;
+}
+
+TEST(BoundedWait, DoesNotExpireWhileTheProcessIsStopped) {
+  EXPECT_TRUE(reached_although_stopped([](const std::atomic<bool>& done, Event&) {
+    BoundedWait wait("another thread", 1000);
+    for (; !done.load() && !wait.expired();) wait.pause();
+    return done.load();
+  }));
+}
+
+TEST(Event, DoesNotEndWhileTheProcessIsStopped) {
+  EXPECT_TRUE(
+      reached_although_stopped([](const std::atomic<bool>&, Event& signalled) { return signalled.wait_for(1000); }));
 }
 
 // The clock jumps, as after a stop. A condition that became true meanwhile is noticed, even if the limit has passed.
@@ -348,29 +363,6 @@ TEST(BoundedWait, LooksOnceMoreAfterTheLimit) {
     }
   }
   virtual_now_ns = nullptr;
-}
-
-// As below, for waits for a signal.
-TEST(Event, DoesNotEndWhileTheProcessIsStopped) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    Event event;
-    std::thread other([&] {
-      for (int i = 0; i < 30; ++i) sleep_ms(10);
-      event.signal();
-    });
-    const bool reached = event.wait_for(1000);
-    other.join();
-    ::_exit(reached ? 0 : 1);
-  }
-  sleep_ms(100);
-  ASSERT_EQ(::kill(child, SIGSTOP), 0);
-  sleep_ms(1300);
-  ASSERT_EQ(::kill(child, SIGCONT), 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << "the wait ended";
 }
 
 TEST(BoundedWait, InsideACoroutineLetsSiblingsRun) {

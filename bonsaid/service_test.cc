@@ -22,7 +22,7 @@ class ServiceTest : public ::testing::Test {
 
   ServiceTest() {
     scale::register_fabric("lossy", [this](std::shared_ptr<rdma::Fabric>* fabric) {
-      *fabric = std::make_shared<rdma::LossyFabric>(network_.make_fabric(), lost_);
+      *fabric = rdma::make_lossy(network_.make_fabric(), lost_);
       return Status::OK();
     });
     config_.folder = scratch_.path();

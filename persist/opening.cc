@@ -22,7 +22,8 @@ std::optional<uint64_t> opening_of(const scale::Volume& volume, const Pool& pool
 
 Status other_time(const std::string& a, uint64_t opening_of_a, const std::string& b, uint64_t opening_of_b) {
   const std::string remedy =
-      "; name the targets as they were last used together, or restore all of them as of one time";
+      "; name the targets as they were last used together, or put back copies of all targets that were made at one "
+      "time";
   if (opening_count(opening_of_a) == opening_count(opening_of_b)) {
     return Status::InvalidArgument(a + " and " + b + " were used apart from each other since their pool was last " +
                                    "opened with both" + remedy);

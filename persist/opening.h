@@ -10,6 +10,9 @@
 // Not detected: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
 // since, its summary detects it (Summary in pool.h). A pool of one target has nothing to compare.
 //
+// Limit: an opening that the medium fails amid its notes counts as an opening for the targets that have them. A copy of
+// one target from before is then rejected; copies of all targets from before are accepted.
+//
 // An id (40 bits) is a count of openings over 16 random bits, which distinguish openings of two copies of a pool.
 #ifndef BONSAI_PERSIST_OPENING_H_
 #define BONSAI_PERSIST_OPENING_H_

@@ -68,6 +68,43 @@ TEST_F(Openings, ATargetFromBeforeTheLastOneIsRefusedAndNamed) {
   EXPECT_TRUE(read().ok()) << "all of one time are a pool";
 }
 
+// The medium fails amid the notes of an opening: those that were made stay. Each failure of a target's fence.
+TEST_F(Openings, AfterOneThatFailedAmidItsNotesCopiesOfAllTargetsAreAccepted) {
+  open();
+  const Images before = images();
+  int refused = 0;
+  for (size_t failing = 0; failing < kTargets; ++failing) {
+    for (uint64_t fences = 0; fences < 4; ++fences) {
+      restore(before);
+      {
+        Pool pool;
+        scale::VolumeOf<HookedMedium> volume(media());
+        ASSERT_TRUE(read_pool(volume, {"first", "home", "third"}, &pool).ok());
+        media_[failing].fail_after(fences);
+        EXPECT_FALSE(note_opening(volume, pool).ok()) << failing << ", " << fences;
+        media_[failing].fail_after(UINT64_MAX);
+      }
+      EXPECT_TRUE(read().ok()) << "what is there is still a pool: " << read().ToString();
+      const Images failed = images();
+      for (size_t target = 0; target < kTargets; ++target) {
+        restore(target, before);
+        const Status status = read();
+        if (!status.ok()) {
+          ++refused;
+          EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+          EXPECT_NE(status.message().find("put back copies of all targets that were made at one time"),
+                    std::string::npos)
+              << status.ToString();
+        }
+        restore(failed);
+      }
+      restore(before);
+      EXPECT_TRUE(read().ok()) << failing << ", " << fences << ": " << read().ToString();
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST_F(Openings, CopiesThatWereUsedApartAreRefused) {
   open();
   const Images before = images();

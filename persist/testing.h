@@ -82,7 +82,7 @@ class MemoryMedium final : public base::HookedMedium {
   }
   bool fence(const base::Site& site) override {
     static_cast<void>(note('|', view(), 0, site.name));
-    return true;
+    return fences_left_ == UINT64_MAX || (fences_left_ > 0 && fences_left_-- > 0);
   }
 
   void record(bool on) {
@@ -113,6 +113,9 @@ class MemoryMedium final : public base::HookedMedium {
   // After `stores` more stores, all others are lost: a crash of an eADR machine. For one thread.
   void cut_power_after(uint64_t stores) { stores_left_ = stores; }
 
+  // After `fences` more fences, all others fail; the stores between stay. UINT64_MAX: none fails. For one thread.
+  void fail_after(uint64_t fences) { fences_left_ = fences; }
+
   [[nodiscard]] std::vector<std::byte> image() const { return {view(), view() + bytes()}; }
   void flip(uint64_t offset, unsigned bit) { view()[offset] ^= static_cast<std::byte>(1U << bit); }
 
@@ -133,7 +136,7 @@ class MemoryMedium final : public base::HookedMedium {
     return stores_left_ > 0 && stores_left_-- > 0;
   }
 
-  uint64_t stores_left_ = UINT64_MAX;
+  uint64_t stores_left_ = UINT64_MAX, fences_left_ = UINT64_MAX;
   std::atomic<bool> recording_{false};
   mutable std::mutex mutex_;
   std::vector<Event> events_;

@@ -64,7 +64,7 @@ Status PoolRequests::await(std::span<PoolClient* const> clients) {
   uint64_t beats = 0;
   bool all = false;
   base::BoundedWait request("link.request", kRequestMsMax);
-  while (request.watch_ns() < kRequestMsMax * base::kNsPerMs) {
+  for (; !request.expired(); static_cast<void>(request.watch_ns())) {
     const uint64_t seen = beats;
     BONSAI_RETURN_IF_ERROR(worker_.await("link.answer", limit_ms_, [&] {
       while (posted < clients.size() && !worker_.post(&clients[posted]->list_).IsBusy()) ++posted;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/remote_link.h"
 
+#include <algorithm>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -10,6 +11,12 @@
 #include "base/status_macros.h"
 
 namespace bonsai::scale {
+namespace {
+
+constexpr uint64_t kConnectPauseMs = 1;  // between two attempts
+constexpr uint64_t kLastTryMsMax = 200;
+
+}  // namespace
 
 Status RemoteLink::make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options,
                         std::unique_ptr<RemoteLink>* link) {
@@ -48,17 +55,19 @@ Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::un
   rdma::Hello own;
   std::unique_ptr<rdma::Peer> made;
   Status status;
-  // A node that is just being started is waited for.
-  const uint64_t limit_ns = options_.limit_ms * base::kNsPerMs;
-  base::BoundedWait wait("link.connect", options_.limit_ms);
-  for (uint64_t passed_ns = wait.watch_ns();; wait.pause()) {
+  // A node that is just being started is waited for. After the limit it is looked for once more, since this process may
+  // have been stopped.
+  uint64_t left_ms = options_.limit_ms;
+  for (bool last = false; !last; base::sleep_ms(kConnectPauseMs)) {
+    last = left_ms == 0;
     own = {};
     own.node = node_;
     own.session = session_;
     if (options_.secret != nullptr) options_.secret->sign(&own);
-    status = worker->connect(name.node, own, (limit_ns - passed_ns) / base::kNsPerMs, &made);
-    passed_ns = wait.watch_ns();
-    if (!status.IsUnavailable() || passed_ns >= limit_ns) break;
+    const uint64_t begin_ns = base::now_ns();
+    status = worker->connect(name.node, own, last ? std::min(options_.limit_ms, kLastTryMsMax) : left_ms, &made);
+    if (!status.IsUnavailable()) break;
+    left_ms -= std::min(left_ms, (base::now_ns() - begin_ns) / base::kNsPerMs + kConnectPauseMs);
   }
   if (!status.ok()) {
     if (!status.IsUnavailable()) return status;

@@ -73,7 +73,7 @@ def run(command, folder, environment, chance, out):
             break
         except subprocess.TimeoutExpired:
             pass
-        if time.monotonic() - begin > TEST_SECONDS_MAX:
+        if time.monotonic() - begin > TEST_SECONDS_MAX and child.poll() is None:
             send(session(child.pid), signal.SIGKILL)
             break
         pids, seconds = session(child.pid), chance.choice(STOP_SECONDS)

@@ -304,10 +304,10 @@ void Background::help_stalled(uint64_t stalled_ns) {
 
 Status Background::drain() {
   const index::Work& work = tiers_.index->work();
-  const uint64_t begin_ns = base::now_ns();
+  base::BoundedWait wait("drain", options_.stall_ms_max);
   const uint64_t offloads = work.offloads.load() + 2 * tiers_.index->ranges_to_offload() + kDrainRangesMin;
   const auto gained_on = [&] {
-    return work.offloads.load() > offloads && base::now_ns() - begin_ns > options_.stall_ms_max * base::kNsPerMs;
+    return wait.watch_ns() > options_.stall_ms_max * base::kNsPerMs && work.offloads.load() > offloads;
   };
   BONSAI_RETURN_IF_ERROR(drain_until(gained_on, options_.stall_ms_max));
   if (gained_on() && tiers_.index->dirty()) {

@@ -11,10 +11,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 
-#include "base/clock.h"
 #include "base/nvm/os_file.h"
+#include "base/thread.h"
 #include "base/wire_status.h"
 
 namespace bonsai::bench {
@@ -95,16 +96,18 @@ class Child {
  private:
   // False: nothing more comes.
   bool read_some() {
-    const uint64_t begin_ns = base::now_ns();
+    base::BoundedWait silence("child.message", kSilentMsMax);
     for (pollfd ready{fd_, POLLIN, 0};;) {
       ask_to_end_on_stop();
       const int found = ::poll(&ready, 1, kLookMs);
       if (found < 0 && errno != EINTR) return false;
-      const bool asked = asked_ns_ > 0;
-      const uint64_t waited_ms = (base::now_ns() - (asked ? asked_ns_ : begin_ns)) / base::kNsPerMs;
-      if (waited_ms >= (asked ? kStopMsMax : kSilentMsMax)) {
+      const bool asked = end_.has_value();
+      base::BoundedWait& wait = asked ? *end_ : silence;
+      static_cast<void>(wait.watch_ns());
+      if (wait.expired() && (asked || found <= 0)) {
         why_killed_ = Status::Unavailable(std::string("it did not ") + (asked ? "end" : "go on") + " within " +
-                                          std::to_string(waited_ms / 1000) + " s, so its process was killed");
+                                          std::to_string((asked ? kStopMsMax : kSilentMsMax) / 1000) +
+                                          " s, so its process was killed");
         return false;
       }
       if (found > 0) break;
@@ -116,9 +119,9 @@ class Child {
   }
 
   void ask_to_end_on_stop() {
-    if (!stop_ || asked_ns_ > 0) return;
+    if (!stop_ || end_) return;
     ::kill(pid_, SIGTERM);
-    asked_ns_ = base::now_ns();
+    end_.emplace("child.end", kStopMsMax);
   }
 
   void take_frames() {
@@ -142,8 +145,8 @@ class Child {
   const int fd_;
   const Receive& receive_;
   const std::atomic<bool>& stop_;
-  uint64_t asked_ns_ = 0;  // when it was asked to end; 0 = it was not
-  std::string got_;        // received bytes, from the beginning of a frame
+  std::optional<base::BoundedWait> end_;  // for its end; empty until it is asked to end
+  std::string got_;                       // received bytes, from the beginning of a frame
   Status why_killed_;
   bool has_ended_ = false;
   Status ended_;

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "bench/driver/engine_apart.h"
@@ -116,6 +118,32 @@ TEST(Apart, NothingIsReceivedAfterStop) {
   ::signal(SIGTERM, SIG_DFL);
   EXPECT_EQ(received, 3);
   EXPECT_TRUE(status.IsUnavailable()) << "a run with missing messages is not whole: " << status.ToString();
+}
+
+// The clock jumps by more than the limit while the program waits for its child, as after a stop of both.
+TEST(Apart, AStopOfBothIsNoSilenceOfTheChild) {
+  void* const shared = ::mmap(nullptr, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const clock_ns = static_cast<uint64_t*>(shared);
+  *clock_ns = base::kNsPerSecond;
+  base::virtual_now_ns = clock_ns;
+  std::string got;
+  const Status status = run_apart(
+      [clock_ns](const Send& send) {
+        ::usleep(50'000);  // until the program waits
+        *clock_ns += (kSilentMsMax + 1) * base::kNsPerMs;
+        send("late");
+        return Status::OK();
+      },
+      [&got](std::string_view message) {
+        got += message;
+        return Status::OK();
+      },
+      kNever);
+  base::virtual_now_ns = nullptr;
+  ::munmap(shared, sizeof(uint64_t));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(got, "late");
 }
 
 // An engine that ends the process in the middle of its work, with a pool of its own.

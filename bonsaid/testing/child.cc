@@ -6,11 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "base/testing/temp_folder.h"
+#include "base/thread.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -28,10 +27,8 @@ namespace {
 // Waits in short sleeps until `done`, or until the bound has passed.
 template <class Done>
 bool until(uint64_t limit_ms, Done done) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (base::BoundedWait wait("child", limit_ms); !done(); wait.pause()) {
+    if (wait.expired()) return false;
   }
   return true;
 }

@@ -391,7 +391,7 @@ class ShmWorker final : public Worker {
     if (!socket.send(hello, {table.fd()})) read = ShmSocket::Read::kEnd;
     for (base::BoundedWait wait("fabric.connect", limit_ms); read == ShmSocket::Read::kNothing; wait.pause()) {
       read = socket.receive(&answer, &files);
-      if (wait.expired()) return wait.status();
+      if (read == ShmSocket::Read::kNothing && wait.expired()) return wait.status();
     }
     if (read == ShmSocket::Read::kEnd)
       return Status::Unavailable("the other node left while it was being connected to");

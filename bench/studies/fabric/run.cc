@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "bench/results/machine.h"
 #include "bench/studies/fabric/child_process.h"
 #include "bench/studies/fabric/peer.h"
@@ -233,12 +234,13 @@ Status serve_fabric(const FabricAddress& address, const FabricConfig& config, bo
   std::unique_ptr<FabricPeer> peer;
   BONSAI_RETURN_IF_ERROR(FabricPeer::make(end.get(), address.name, &peer));
   listener.on_note("serving " + end->fabric().capabilities().text);
-  const uint64_t begin_ns = base::now_ns();
+  base::BoundedWait first("fabric.first_connection", kOnceMsMax);
   while (!stop) {
     peer->step(FabricPeer::kPatienceMs);
     if (!once) continue;
     if (peer->is_deserted()) return Status::OK();
-    if (!peer->has_served() && base::now_ns() - begin_ns > kOnceMsMax * base::kNsPerMs) {
+    static_cast<void>(first.watch_ns());
+    if (!peer->has_served() && first.expired()) {
       return Status::Unavailable("nobody came within " + std::to_string(kOnceMsMax / 1000) + " s");
     }
   }
