@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/boot_clock.h"
 #include "base/thread.h"
 
 namespace bonsai::base {
@@ -24,6 +25,16 @@ uint64_t lies_in(uint64_t ms) {
     before = after;
   }
   return lies;
+}
+
+TEST(Clock, OfTheMachinesStartMovesForwardAndCanBeSimulated) {
+  const uint64_t first = boot_ns();
+  sleep_ms(2);
+  EXPECT_GE(boot_ns(), first + 2 * kNsPerMs);
+  const uint64_t simulated = 77;
+  virtual_now_ns = &simulated;
+  EXPECT_EQ(boot_ns(), 77U);
+  virtual_now_ns = nullptr;
 }
 
 TEST(Clock, MovesForwardAndCanBeSimulated) {

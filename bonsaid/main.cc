@@ -88,11 +88,12 @@ std::string state_text(const Config& config, const std::vector<std::unique_ptr<S
   std::map<std::string, std::string> pools;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(config.folder, ignored)) {
-    if (!entry.is_directory(ignored)) pools[entry.path().filename()] = "free";
+    const std::string name = entry.path().filename();
+    if (scale::is_pool_name(name) && !entry.is_directory(ignored)) pools[name] = "free";
   }
   for (const auto& service : services) {
     for (const auto& [name, owner] : service->owners()) {
-      pools[name] = "owned by node " + std::to_string(owner) + " over " + service->address().scheme;
+      pools[name] = "owned over " + service->address().scheme + " by " + owner;
     }
   }
   std::string text;
@@ -164,9 +165,11 @@ Status serve(const Config& config) {
   if (!config.secret_file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(config.secret_file, &secret));
   BONSAI_RETURN_IF_ERROR(make_folder(config.folder));
   std::vector<std::unique_ptr<Service>> services;
+  const auto owners = std::make_shared<scale::PoolOwners>(config.folder);
   for (const Address& address : config.listen) {
     std::unique_ptr<Service>& service = services.emplace_back();
-    const Status status = Service::start(config, address, config.secret_file.empty() ? nullptr : &secret, &service);
+    const rdma::Secret* const shared = config.secret_file.empty() ? nullptr : &secret;
+    const Status status = Service::start(config, address, shared, owners, &service);
     if (!status.ok()) return status;
     LOG(INFO) << address.text() << ": " << service->text();
   }

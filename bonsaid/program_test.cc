@@ -187,7 +187,7 @@ TEST_F(Daemon, ServesPoolsStopsInOrderAndServesThemAgain) {
   EXPECT_TRUE(daemon_->prints("copy (free), fruit (free)")) << daemon_->err();
   {  // an owner that stays for longer than bonsaid takes between two looks
     const auto owner = start_writer("shm://n/held", 100);
-    EXPECT_TRUE(daemon_->prints("held (owned by node ")) << daemon_->err();
+    EXPECT_TRUE(daemon_->prints("held (owned over shm by ")) << daemon_->err();
     owner->signal(SIGKILL);
     EXPECT_EQ(owner->wait(), 128 + SIGKILL);
   }

@@ -18,9 +18,9 @@ constexpr uint64_t kServeMs = 20;  // bound on the time until a stop is noticed
 }  // namespace
 
 Status Service::start(const Config& config, const Address& address, const rdma::Secret* secret,
-                      std::unique_ptr<Service>* service) {
+                      std::shared_ptr<scale::PoolOwners> owners, std::unique_ptr<Service>* service) {
   std::unique_ptr<Service> made(new Service(address));
-  const Status status = made->open(config, secret);
+  const Status status = made->open(config, secret, std::move(owners));
   if (!status.ok()) {
     return base::status_from_wire(static_cast<int32_t>(status.code()),
                                   address.text() + ": " + std::string(status.message()));
@@ -29,13 +29,14 @@ Status Service::start(const Config& config, const Address& address, const rdma::
   return Status::OK();
 }
 
-Status Service::open(const Config& config, const rdma::Secret* secret) {
+Status Service::open(const Config& config, const rdma::Secret* secret, std::shared_ptr<scale::PoolOwners> owners) {
   BONSAI_RETURN_IF_ERROR(scale::open_fabric(address_.scheme, &fabric_));
   rdma::Hello tester;
   tester.node = static_cast<uint32_t>(base::fresh_seed() | 1);
   scale::PoolServer::Config serving;
   serving.tester = tester.node;
   serving.folder = config.folder;
+  serving.owners = std::move(owners);
   serving.address = address_.node;
   serving.secret = secret;
   serving.domain = config.domain;
@@ -64,7 +65,7 @@ Status Service::try_fabric(const rdma::Hello& tester, uint64_t phase_ms) {
 void Service::run() {
   while (!stop_.load()) {
     if (server_->serve(kServeMs).IsInvalidArgument()) dropped_.fetch_add(1, std::memory_order_relaxed);
-    std::map<std::string, uint32_t> owners = server_->owners();
+    std::map<std::string, std::string> owners = server_->owners();
     const std::lock_guard lock(mutex_);
     owners_ = std::move(owners);
   }
@@ -75,7 +76,7 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::map<std::string, uint32_t> Service::owners() const {
+std::map<std::string, std::string> Service::owners() const {
   const std::lock_guard lock(mutex_);
   return owners_;
 }

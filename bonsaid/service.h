@@ -24,10 +24,11 @@ namespace bonsai::bonsaid {
 class Service {
  public:
   // Opens the address's fabric, tests it (rdma/litmus.h), and serves. Requires: `secret` outlives the service; null
-  // admits every node. Errors: those of scale::open_fabric(), of rdma::check_at_start_up() (the fabric breaks a
-  // guarantee that Bonsai relies on) and of scale::PoolServer::make(), each beginning with the address.
+  // admits every node. `owners`: of the folder, for all services. Errors: those of scale::open_fabric(), of
+  // rdma::check_at_start_up() (the fabric breaks a guarantee that Bonsai relies on) and of scale::PoolServer::make(),
+  // each beginning with the address.
   static Status start(const Config& config, const Address& address, const rdma::Secret* secret,
-                      std::unique_ptr<Service>* service);
+                      std::shared_ptr<scale::PoolOwners> owners, std::unique_ptr<Service>* service);
   // Stops serving: owners lose their pools, which are closed in order.
   ~Service();
   Service(const Service&) = delete;
@@ -37,7 +38,7 @@ class Service {
   // The fabric, and the result of its check; one line.
   [[nodiscard]] const std::string& text() const { return text_; }
   // Pools that have owners, as scale::PoolServer::owners().
-  [[nodiscard]] std::map<std::string, uint32_t> owners() const;
+  [[nodiscard]] std::map<std::string, std::string> owners() const;
   // As scale::PoolServer::take_notes().
   [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // Malformed requests since the start.
@@ -46,7 +47,7 @@ class Service {
  private:
   explicit Service(const Address& address) : address_(address) {}
 
-  Status open(const Config& config, const rdma::Secret* secret);
+  Status open(const Config& config, const rdma::Secret* secret, std::shared_ptr<scale::PoolOwners> owners);
   Status try_fabric(const rdma::Hello& tester, uint64_t phase_ms);
   void run();
 
@@ -57,7 +58,7 @@ class Service {
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> dropped_{0};
   mutable std::mutex mutex_;
-  std::map<std::string, uint32_t> owners_;  // under the mutex: the latest owners that the thread has read
+  std::map<std::string, std::string> owners_;  // under the mutex: the latest owners that the thread has read
   base::Thread thread_;
 };
 

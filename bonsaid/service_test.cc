@@ -30,7 +30,7 @@ class ServiceTest : public ::testing::Test {
     config_.litmus_ms = 5;
   }
 
-  Status start() { return Service::start(config_, {"lossy", "node"}, nullptr, &service_); }
+  Status start() { return Service::start(config_, {"lossy", "node"}, nullptr, nullptr, &service_); }
   // Connects to the service's address: OK if a worker listens there.
   Status connect() {
     const auto fabric = network_.make_fabric();

@@ -226,6 +226,12 @@ void FlushAgent::accept_peers() {
   std::erase_if(peers_, [](const auto& known) { return !known->usable(); });
 }
 
+void FlushAgent::end(uint32_t node) {
+  accept_peers();
+  std::erase_if(peers_, [node](const auto& known) { return known->hello().node == node; });
+  static_cast<void>(worker_->poll());
+}
+
 // The newest connection to `node`. Any would do: a key is valid on all connections of its node.
 Peer* FlushAgent::peer_of(uint32_t node) {
   for (size_t i = peers_.size(); i > 0; --i) {

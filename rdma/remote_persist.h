@@ -169,6 +169,8 @@ class FlushAgent {
   // sent now and limit_ms is 0).
   Status answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms);
 
+  // Closes all connections of the node: nothing of them arrives any more.
+  void end(uint32_t node);
   // Whether some connection of the node is usable.
   [[nodiscard]] bool connected(uint32_t node);
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/pool_requests.h"
 
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "base/wire_status.h"
 
@@ -13,6 +18,10 @@ namespace bonsai::scale {
 namespace {
 
 constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that reports that it is at work
+// The lease that an owner asks for. Its node renews it while it is connected, and then keeps the pool for that long.
+constexpr uint64_t kLeaseNs = 750'000'000;
+constexpr uint64_t kWaitNsMax = 10'000'000'000;  // for other owners' leases
+constexpr int kEpochsMax = 16;                   // that are found to be newer than the last one that was seen
 
 rdma::Rights exchange_rights() {
   rdma::Rights rights;
@@ -21,7 +30,19 @@ rdma::Rights exchange_rights() {
   return rights;
 }
 
+// This process as users read it.
+std::string own_name() {
+  std::array<char, 48> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string(program_invocation_short_name).substr(0, 16) + "[" + std::to_string(::getpid()) + "] on " +
+         host.data();
+}
+
 }  // namespace
+
+PoolClient::PoolClient(TargetName name) : name_(std::move(name)) { renumber(); }
+
+void PoolClient::renumber() { node_ = static_cast<uint32_t>(base::fresh_seed() | 1); }
 
 Status PoolClient::make(rdma::Fabric& fabric, const TargetName& name, std::unique_ptr<PoolClient>* client) {
   std::unique_ptr<PoolClient> made(new PoolClient(name));
@@ -48,7 +69,11 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
   request.op = op;
   request.bytes = bytes;
   request.mark = mark;
-  request.token = ++tokens_;
+  request.token = ++client->tokens_;
+  request.session = client->session_.bits;
+  request.epoch = client->epoch_;
+  request.lease_ns = kLeaseNs;
+  set_wire_text(&request.holder, own_name());
   request.answer = client->memory_->remote().at(offsetof(PoolClient::Exchange, answer));
   set_wire_text(&request.pool, client->name_.pool);
   client->list_.clear();
@@ -96,6 +121,10 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
   }
   PoolAnswer answer;
   base::racy_load(&answer, reinterpret_cast<const std::byte*>(&client->exchange().answer), sizeof answer);
+  client->verdict_ = static_cast<OwnerVerdict>(answer.verdict);
+  client->newest_epoch_ = answer.epoch;
+  client->owner_ns_ = answer.owner_ns;
+  if (op != PoolOp::kOpen && client->verdict_ == OwnerVerdict::kReplaced) client->replaced_ = true;
   if (answer.code != 0) {
     return base::status_from_wire(static_cast<int32_t>(answer.code), name + ": " + wire_text(answer.text));
   }
@@ -106,10 +135,35 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
   return Status::OK();
 }
 
+Status PoolRequests::take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark,
+                          ServedPool* pool) {
+  base::random_secret(std::as_writable_bytes(std::span(client->session_.bits)));
+  client->epoch_ = 0;
+  uint64_t waited_ns = 0;
+  for (int epochs = 0;;) {
+    const Status status = ask(client, peer, op, bytes, mark, pool);
+    if (status.IsUnavailable()) return status;
+    if (status.ok()) {
+      client->epoch_ = client->newest_epoch_;
+      return status;
+    }
+    const uint64_t ns = client->owner_ns_;
+    if (client->verdict_ == OwnerVerdict::kReplaced && client->newest_epoch_ > client->epoch_ &&
+        ++epochs < kEpochsMax) {
+      client->epoch_ = client->newest_epoch_;
+    } else if (client->verdict_ == OwnerVerdict::kLeaseRuns && ns != 0 && ns <= kWaitNsMax - waited_ns) {
+      waited_ns += ns;
+      base::sleep_ms(ns / base::kNsPerMs + 1);
+    } else {
+      return status;
+    }
+  }
+}
+
 void PoolRequests::close(std::span<const Opened> pools) {
   std::vector<PoolClient*> asked;
   for (const Opened& pool : pools) {
-    if (write(pool.client, pool.peer, PoolOp::kClose, 0, 0).ok()) asked.push_back(pool.client);
+    if (write(pool.client, pool.peer, PoolOp::kLeave, 0, 0).ok()) asked.push_back(pool.client);
   }
   if (!asked.empty()) static_cast<void>(await(asked));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client's side of the requests about pools of other nodes (pool_wire.h): sends them and waits for the answers.
 //
-//   PoolClient   one pool of one node: its name, and registered memory for its request and the answer
+//   PoolClient   one pool of one node: its name, its session, and registered memory for its request and the answer
 //   PoolRequests the requests of all pools of a link, over one worker
 //
 // Every wait is bounded by limit_ms. The bound begins anew at each sign that the node is at work on the request, for at
@@ -21,6 +21,7 @@
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
+#include "scale/membership/owner_register.h"
 #include "scale/pool_wire.h"
 #include "scale/target_name.h"
 
@@ -42,6 +43,13 @@ class PoolClient {
 
   [[nodiscard]] const TargetName& name() const { return name_; }
 
+  // By which the node knows the connections that were made at one time (Hello::node; attachments.h).
+  [[nodiscard]] uint32_t node() const { return node_; }
+  // Connections that are made from now on have another number. Requires: all earlier ones are closed.
+  void renumber();
+  // The node has answered that another session owns the pool now. It is final.
+  [[nodiscard]] bool replaced() const { return replaced_; }
+
  private:
   friend class PoolRequests;
   // The layout of the registered memory.
@@ -49,7 +57,7 @@ class PoolClient {
     PoolRequest request;
     PoolAnswer answer;
   };
-  explicit PoolClient(TargetName name) : name_(std::move(name)) {}
+  explicit PoolClient(TargetName name);
   [[nodiscard]] Exchange& exchange() const { return *reinterpret_cast<Exchange*>(memory_->data()); }
   [[nodiscard]] uint64_t answer_word(size_t offset) const;
   [[nodiscard]] bool answered() const;
@@ -58,6 +66,14 @@ class PoolClient {
   std::unique_ptr<rdma::RegisteredMemory> memory_;
   rdma::WorkList list_;         // a request that was given up is pending until its connection is closed
   rdma::Peer* peer_ = nullptr;  // where the request goes
+  uint32_t node_ = 0;
+  bool replaced_ = false;
+  uint64_t tokens_ = 0;
+  membership::SessionId session_;
+  uint64_t epoch_ = 0;  // the session's; before it has one, the newest that is known
+  // What the last answer says about the owner (PoolAnswer).
+  OwnerVerdict verdict_ = OwnerVerdict::kNone;
+  uint64_t newest_epoch_ = 0, owner_ns_ = 0;
 };
 
 class PoolRequests {
@@ -70,6 +86,9 @@ class PoolRequests {
   // set on success. Errors: what the node answered; Unavailable (no answer: the request may be in flight until the peer
   // is closed, and may be carried out).
   Status ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
+  // The same for the requests that open a pool: as a new session. Waits out the lease of an owner that is not connected
+  // any more.
+  Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
 
   struct Opened {
     PoolClient* client;
@@ -86,7 +105,6 @@ class PoolRequests {
   rdma::Worker& worker_;
   const uint64_t limit_ms_;
   const std::string fabric_text_;
-  uint64_t tokens_ = 0;
 };
 
 }  // namespace bonsai::scale

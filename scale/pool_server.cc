@@ -29,6 +29,10 @@ constexpr uint64_t kUnlockedMsMax = 1'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
+bool makes_pool(PoolOp op) { return op == PoolOp::kCreate || op == PoolOp::kCreateUnnamed; }
+// Whether the caller is served from then on.
+bool takes_pool(PoolOp op) { return makes_pool(op) || op == PoolOp::kOpen || op == PoolOp::kResume; }
+
 // Whether the file is as large as its mapping. A device, and memory without a file, are.
 bool has_bytes(const base::Mapping& mapping) {
   struct stat found {};
@@ -84,7 +88,7 @@ Status PoolServer::start() {
 
 rdma::Admit PoolServer::gate() const {
   const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
-  return [owners, tester = config_.tester, testing = testing_, notes = notes_, sessions = sessions_](
+  return [owners, tester = config_.tester, testing = testing_, notes = notes_, attachments = attachments_](
              const rdma::Hello& other, rdma::Hello* answer) {
     if (*testing) {
       return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
@@ -96,7 +100,7 @@ rdma::Admit PoolServer::gate() const {
     }
     // First the secret: a stranger does not take a number.
     if (owners) BONSAI_RETURN_IF_ERROR(owners(other, answer));
-    return sessions->admit(other);
+    return attachments->admit(other);
   };
 }
 
@@ -111,7 +115,8 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
-    sessions_->keep([this](uint32_t node) { return agent_->connected(node); });
+    renew_connected();
+    attachments_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
   }
   return status;
@@ -128,12 +133,17 @@ void PoolServer::send_beats() {
 
 void PoolServer::look_for_owners() {
   std::map<uint32_t, rdma::Remote> words;
-  for (const auto& [name, pool] : pools_) words[pool->owner] = pool->word;
+  for (const auto& [name, pool] : pools_) words[pool->node] = pool->word;
   agent_->look_for(words);
 }
 
 void PoolServer::close_abandoned() {
-  std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->owner); });
+  std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->node); });
+}
+
+// An owner that is connected is alive.
+void PoolServer::renew_connected() {
+  for (const auto& [name, pool] : pools_) static_cast<void>(pool->owner->renew(pool->sender));
 }
 
 bool PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
@@ -198,7 +208,9 @@ std::vector<std::string> PoolServer::Notes::take() {
 }
 
 Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
-  PoolRequest request;
+  auto made = std::make_unique<Job>();
+  Job* const job = made.get();
+  PoolRequest& request = job->request;
   if (message.size() != sizeof request) {
     return Status::InvalidArgument("a request of " + std::to_string(message.size()) + " bytes was dropped");
   }
@@ -206,24 +218,32 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   if (request.magic != PoolRequest::kMagic || request.token == 0) {
     return Status::InvalidArgument("a malformed request was dropped");
   }
-  const Status status = begin(request, node);
-  if (status.ok()) return status;
-  PoolAnswer refusal;
-  return answer(request, node, status, &refusal);
+  job->name = wire_text(request.pool);
+  job->node = node;
+  job->attachment = attachments_->find(node);
+  job->sender = {{request.session}, request.epoch + (request.op == PoolOp::kOpen ? 1 : 0), job->attachment.order};
+  bool begins = false;
+  const Status status = begin(job, &begins);
+  if (!begins) return answer(job, status);
+  jobs_.emplace(job->name, std::move(made));
+  job->thread.begin([this, job] { carry_out(job); });
+  return Status::OK();
 }
 
-Status PoolServer::answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer) {
+Status PoolServer::answer(Job* job, const Status& status) {
+  PoolAnswer& answer = job->answer;
   if (!status.ok()) {
-    *answer = {};
-    answer->code = static_cast<int64_t>(status.code());
-    set_wire_text(&answer->text, status.message());
+    answer.code = static_cast<int64_t>(status.code());
+    answer.region = {};
+    set_wire_text(&answer.text, status.message());
   }
-  answer->token = request.token;
-  return agent_->answer(node, std::as_bytes(std::span(answer, 1)), request.answer, config_.answer_ms_max);
+  answer.token = job->request.token;
+  return agent_->answer(job->node, std::as_bytes(std::span(&answer, 1)), job->request.answer, config_.answer_ms_max);
 }
 
-Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
-  const std::string name = wire_text(request.pool);
+// *begins: the request is to be carried out; else it is answered at once, with the returned status.
+Status PoolServer::begin(Job* job, bool* begins) {
+  const std::string& name = job->name;
   if (!is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
   close_abandoned();
   if (jobs_.count(name) != 0) {
@@ -232,23 +252,28 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   if (jobs_.size() == kJobsMax) {
     return Status::Busy(std::to_string(kJobsMax) + " requests are being carried out here; try again later");
   }
-  BONSAI_RETURN_IF_ERROR(admit(request.op, name, node));
-  auto made = std::make_unique<Job>();
-  Job* const job = made.get();
+  const PoolOp op = job->request.op;
+  const auto found = pools_.find(name);
+  Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
+  if (op == PoolOp::kRenew) return renew(pool, job);
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
-  const bool opens =
-      request.op == PoolOp::kOpen || request.op == PoolOp::kCreate || request.op == PoolOp::kCreateUnnamed;
-  if (opens) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
-  job->request = request;
-  job->name = name;
-  job->node = node;
-  if (const auto found = pools_.find(name); found != pools_.end()) {
+  if (takes_pool(op)) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
+  BONSAI_RETURN_IF_ERROR(pool != nullptr ? admit(*pool, job) : admit_without_owner(*job));
+  if (pool != nullptr) {
+    if (pool->node != job->node) agent_->end(pool->node);
     job->pool = std::move(found->second);
     pools_.erase(found);
   }
-  jobs_.emplace(name, std::move(made));
-  job->thread.begin([this, job] { carry_out(job); });
+  *begins = true;
   return Status::OK();
+}
+
+Status PoolServer::renew(const Pool* pool, Job* job) {
+  if (pool == nullptr) {
+    job->answer.verdict = static_cast<uint64_t>(OwnerVerdict::kAgain);
+    return Status::OK();
+  }
+  return judge(*pool->owner, pool->owner->renew(job->sender), job);
 }
 
 Status PoolServer::grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits) {
@@ -265,28 +290,34 @@ Status PoolServer::grant_credits(const std::string& name, std::shared_ptr<const 
   return Status::OK();
 }
 
-// Whether the node may ask for that. Of pools that have no owner nothing is known here.
-Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) const {
-  const auto found = pools_.find(name);
-  switch (op) {
-    case PoolOp::kOpen:
-    case PoolOp::kCreate:
-    case PoolOp::kCreateUnnamed:
-      if (found == pools_.end()) return Status::OK();
-      if (found->second->owner == node) {
-        return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
-      }
-      return Status::Busy("pool " + name +
-                          " has an owner; close it there, or wait until that one has disconnected (its node's log " +
-                          "names it)");
-    case PoolOp::kResize:
-    case PoolOp::kClose:
-    case PoolOp::kRemove:
-    case PoolOp::kComplete:
-      if (found != pools_.end() && found->second->owner == node) return Status::OK();
-      return Status::InvalidArgument("pool " + name + " is not this owner's");
+// Of pools that have no owner here nothing is known yet.
+Status PoolServer::admit_without_owner(const Job& job) {
+  if (takes_pool(job.request.op)) return Status::OK();
+  return job.request.op >= PoolOp::kOpen && job.request.op <= PoolOp::kRenew
+             ? Status::InvalidArgument("pool " + job.name + " is not this owner's")
+             : Status::NotSupported("this node's server does not support the request; run the same version on both");
+}
+
+// Whether the caller may ask for that. It may become the owner of a pool that still has another one, whose lease has
+// run out.
+Status PoolServer::admit(const Pool& pool, Job* job) const {
+  const PoolOp op = job->request.op;
+  const bool is_same_link = job->attachment.link != 0 && pool.link == job->attachment.link;
+  if (op == PoolOp::kOpen || makes_pool(op)) {
+    if (is_same_link) return Status::InvalidArgument("pool " + job->name + " is named twice; name each target once");
+    if (makes_pool(op)) return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text());
   }
-  return Status::NotSupported("this node's server does not support the request; run the same version on both");
+  if (op == PoolOp::kOpen || op == PoolOp::kResume) {
+    const PoolOwner::Register::Reply reply = ask_register(pool.owner.get(), job);
+    if (reply.answer == PoolOwner::Register::Answer::kGranted) {
+      return Status::Busy("pool " + job->name + " is served over this connection already");
+    }
+    const Status status = judge(*pool.owner, reply, job);
+    if (job->request.force == 0) job->answer.owner_ns = 0;  // it is connected, so it is not waited for
+    return status;
+  }
+  if (takes_pool(op) || (pool.node == job->node && pool.owner->serves(job->sender))) return Status::OK();
+  return admit_without_owner(*job);
 }
 
 // On the job's thread.
@@ -295,17 +326,20 @@ void PoolServer::carry_out(Job* job) const {
     case PoolOp::kOpen:
     case PoolOp::kCreate:
     case PoolOp::kCreateUnnamed:
+    case PoolOp::kResume:
       job->status = open(job);
       break;
     case PoolOp::kResize:
       job->status = resize(job);
       break;
-    case PoolOp::kClose:
+    case PoolOp::kLeave:
     case PoolOp::kRemove:
       job->status = release(job);
       break;
     case PoolOp::kComplete:
       job->status = complete(job);
+      break;
+    case PoolOp::kRenew:
       break;
   }
   if (!job->status.ok() && job->pool != nullptr && job->pool->region == nullptr) job->pool.reset();  // made in part
@@ -320,7 +354,7 @@ bool PoolServer::end_jobs() {
            if (!job.over.load(std::memory_order_acquire)) return false;
            if (job.pool != nullptr) pools_.emplace(job.name, std::move(job.pool));
            // A node that left meanwhile gets no answer, and its pool is closed as that of any other.
-           static_cast<void>(answer(job.request, job.node, job.status, &job.answer));
+           static_cast<void>(answer(&job, job.status));
            return true;
          }) != 0;
 }
@@ -348,22 +382,92 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
   return Status::NotFound("this node has no pool " + name);
 }
 
+PoolOwner::Register::Reply PoolServer::ask_register(PoolOwner* owner, Job* job) {
+  const PoolRequest& request = job->request;
+  if (request.op == PoolOp::kResume) return owner->resume(job->sender);
+  return owner->fence(job->sender, job->sender.epoch - 1, request.lease_ns, request.force != 0,
+                      wire_text(request.holder));
+}
+
+// Sets what the answer says about the owner. OK: the sender is, or will be, the owner.
+Status PoolServer::judge(const PoolOwner& owner, const PoolOwner::Register::Reply& reply, Job* job) {
+  using Answer = PoolOwner::Register::Answer;
+  job->answer.epoch = reply.epoch;
+  job->answer.owner_ns = reply.ns;
+  const auto set = [job](OwnerVerdict verdict) { job->answer.verdict = static_cast<uint64_t>(verdict); };
+  const std::string who = "pool " + job->name + " has an owner: " + owner.text();
+  switch (reply.answer) {
+    case Answer::kGranted:
+    case Answer::kDone:
+      set(OwnerVerdict::kGranted);
+      return Status::OK();
+    case Answer::kDenied:
+      set(OwnerVerdict::kDenied);
+      return Status::OK();
+    case Answer::kAgain:
+      set(OwnerVerdict::kAgain);
+      return Status::OK();
+    case Answer::kLeaseRuns:
+      set(OwnerVerdict::kLeaseRuns);
+      return Status::Busy(who + "; close it there, or wait until that one has disconnected");
+    case Answer::kReplaced:
+      set(OwnerVerdict::kReplaced);
+      return Status::Busy("pool " + job->name + " has got another owner meanwhile" +
+                          (owner.holder().empty() ? "" : ": " + owner.holder()) + "; open the store again");
+    case Answer::kInvalid:
+      break;
+  }
+  return Status::InvalidArgument("pool " + job->name + " is not given to an owner without a session, or with a lease " +
+                                 "or an epoch out of range; run the same version on both nodes");
+}
+
 Status PoolServer::open(Job* job) const {
   const PoolRequest& request = job->request;
-  const bool create = request.op != PoolOp::kOpen;
+  const bool makes = makes_pool(request.op);
   const std::string path = config_.folder + "/" + job->name;
-  if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
-  if (create && (request.bytes < base::kMappingBytesMin || request.bytes > kPoolBytesMax)) {
+  if (job->pool != nullptr) {  // its earlier attachment has ended
+    BONSAI_RETURN_IF_ERROR(job->pool->owner->persist());
+    job->pool.reset();
+  }
+  if (!makes) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
+  if (makes && (request.bytes < base::kMappingBytesMin || request.bytes > kPoolBytesMax)) {
     return Status::InvalidArgument("a pool cannot have " + std::to_string(request.bytes) + " bytes; ask for " +
                                    std::to_string(base::kMappingBytesMin) + " to " + std::to_string(kPoolBytesMax));
   }
   base::MappingOptions options;
-  options.create_bytes = create ? request.bytes : 0;
-  options.create_mark = create ? request.mark : 0;
+  options.create_bytes = makes ? request.bytes : 0;
+  options.create_mark = makes ? request.mark : 0;
   options.name_later = request.op == PoolOp::kCreateUnnamed;
-  const Status status = map_unlocked(path, options, job);
-  if (!status.ok() && create && job->pool->mapping != nullptr) static_cast<void>(job->pool->mapping->remove());
+  job->pool = std::make_unique<Pool>();
+  Pool& pool = *job->pool;
+  pool.node = job->node;
+  pool.link = job->attachment.link;
+  pool.word = request.answer;
+  pool.credits = job->credits;
+  pool.unnamed = options.name_later;
+  Status status = map_unlocked(path, options, job);
+  if (status.ok()) status = own(job);
+  if (!status.ok() && makes && pool.mapping != nullptr) static_cast<void>(pool.mapping->remove());
   return status;
+}
+
+// Makes the sender the owner of a pool whose file is locked, and registers its bytes.
+Status PoolServer::own(Job* job) const {
+  Pool& pool = *job->pool;
+  const bool makes = makes_pool(job->request.op);
+  pool.owner = pool.unnamed ? owners_->make(job->name) : owners_->of(job->name);
+  if (makes) {
+    job->sender.epoch = pool.owner->begin_new() + 1;
+  } else {
+    BONSAI_RETURN_IF_ERROR(pool.owner->load());
+  }
+  BONSAI_RETURN_IF_ERROR(judge(*pool.owner, ask_register(pool.owner.get(), job), job));
+  if (pool.unnamed) pool.owner->skip_record();
+  BONSAI_RETURN_IF_ERROR(pool.owner->persist());
+  BONSAI_RETURN_IF_ERROR(serve_bytes(&pool));
+  pool.sender = job->sender;
+  pool.owner->earlier_ended(pool.sender.connection);
+  return judge(*pool.owner, pool.owner->renew(pool.sender), job);
 }
 
 // An earlier owner on this machine may have it mapped, and so locked, for a moment after it gave it back; one that is
@@ -371,7 +475,7 @@ Status PoolServer::open(Job* job) const {
 Status PoolServer::map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const {
   Status status;
   for (base::BoundedWait wait("pool.unlocked", kUnlockedMsMax);; wait.pause()) {
-    status = map(path, options, job);
+    status = map(path, options, job->pool.get());
     if (!status.IsBusy()) return status;
     if (wait.expired()) break;
   }
@@ -380,30 +484,30 @@ Status PoolServer::map_unlocked(const std::string& path, const base::MappingOpti
                       path + " names it)");
 }
 
-// Maps the pool and registers its bytes. After an error the mapping is there if it was made.
-Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Job* job) const {
-  job->pool = std::make_unique<Pool>();
-  Pool& pool = *job->pool;
-  pool.owner = job->node;
-  pool.word = job->request.answer;
-  pool.credits = job->credits;
-  pool.unnamed = options.name_later;
+// Maps the pool and takes its lock. After an error the mapping is there if it was made.
+Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Pool* pool) const {
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
   declared.leave_lock = true;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
-  pool.bytes_before = pool.mapping->bytes();
-  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool.mapping, &pool.media)
-                                            : base::make_media(*pool.mapping, config_.media, &pool.media));
-  const std::span<std::byte> memory = pool.media.hooked != nullptr
-                                          ? std::span(pool.media.hooked->view(), pool.media.hooked->bytes())
-                                          : std::span(pool.mapping->data(), pool.mapping->bytes());
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool->mapping));
+  pool->bytes_before = pool->mapping->bytes();
+  return Status::OK();
+}
+
+// Registers the bytes of a pool that is mapped.
+Status PoolServer::serve_bytes(Pool* pool) const {
+  const base::Mapping& mapping = *pool->mapping;
+  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(mapping, &pool->media)
+                                            : base::make_media(mapping, config_.media, &pool->media));
+  const std::span<std::byte> memory = pool->media.hooked != nullptr
+                                          ? std::span(pool->media.hooked->view(), pool->media.hooked->bytes())
+                                          : std::span(mapping.data(), mapping.bytes());
   rdma::Rights rights;
   rights.read = rights.write = true;
   // The lock of the file is then that of all who have it mapped, this server or not.
-  const bool is_file = memory.data() == pool.mapping->data() && pool.mapping->fd() >= 0;
-  return is_file ? fabric_->register_file(memory, rights, pool.mapping->fd(), &pool.region)
-                 : fabric_->register_region(memory, rights, &pool.region);
+  const bool is_file = memory.data() == mapping.data() && mapping.fd() >= 0;
+  return is_file ? fabric_->register_file(memory, rights, mapping.fd(), &pool->region)
+                 : fabric_->register_region(memory, rights, &pool->region);
 }
 
 void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
@@ -433,35 +537,52 @@ Status PoolServer::resize(Job* job) const {
   }
   // The owner has it mapped, so that only the file that is open is not locked to this server, whatever has its name.
   const std::unique_ptr<base::Mapping> old = std::move(job->pool->mapping);
-  job->credits = job->pool->credits;
-  job->pool.reset();
+  auto resized = std::make_unique<Pool>();
+  resized->owner = job->pool->owner;
+  resized->sender = job->pool->sender;
+  resized->node = job->pool->node;
+  resized->link = job->pool->link;
+  resized->word = job->pool->word;
+  resized->credits = job->pool->credits;
+  job->pool = std::move(resized);
   base::MappingOptions options;
   options.open_file = fd;
   if (bytes >= before) options.grow_bytes = bytes;
-  const Status status = map(path, options, job);
+  Status status = map(path, options, job->pool.get());
+  if (status.ok()) status = serve_bytes(job->pool.get());
   job->pool->bytes_before = least;
   return status;
 }
 
-Status PoolServer::release(Job* job) {
+// The record says so before anybody else can have the lock.
+Status PoolServer::release(Job* job) const {
+  Pool& pool = *job->pool;
   Status status;
-  if (job->request.op == PoolOp::kRemove) status = job->pool->mapping->remove();
+  if (job->request.op == PoolOp::kRemove) status = pool.mapping->remove();
+  static_cast<void>(pool.owner->leave(pool.sender));
+  std::error_code ignored;
+  const bool is_gone = !std::filesystem::exists(config_.folder + "/" + job->name, ignored);
+  if (!pool.unnamed) {
+    const Status recorded = is_gone ? owners_->remove(job->name) : pool.owner->persist();
+    if (status.ok()) status = recorded;
+  }
   job->pool.reset();
   return status;
 }
 
-Status PoolServer::complete(Job* job) {
+Status PoolServer::complete(Job* job) const {
   Pool& pool = *job->pool;
   if (!pool.unnamed) return Status::InvalidArgument("pool " + job->name + " has its name already");
   BONSAI_RETURN_IF_ERROR(pool.mapping->sync());
   BONSAI_RETURN_IF_ERROR(pool.mapping->take_name());
   pool.unnamed = false;
-  return Status::OK();
+  owners_->keep(job->name, pool.owner);
+  return pool.owner->write();
 }
 
-std::map<std::string, uint32_t> PoolServer::owners() const {
-  std::map<std::string, uint32_t> owners;
-  for (const auto& [name, pool] : pools_) owners.emplace(name, pool->owner);
+std::map<std::string, std::string> PoolServer::owners() const {
+  std::map<std::string, std::string> owners;
+  for (const auto& [name, pool] : pools_) owners.emplace(name, pool->owner->holder());
   return owners;
 }
 

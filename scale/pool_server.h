@@ -3,10 +3,12 @@
 // only the owners' READs and WRITEs move bytes.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node with a live connection. Its number (Hello::node) stands for one
-//     session (sessions.h) as long as it is connected, so that nobody else gives its pools back. The server looks ten
-//     times a second for owners that have lost power or network. When its last connection is gone the pool is closed:
-//     its region is unregistered first, so that nothing of that owner reaches it any more.
+//   - A pool has at most one owner at a time: the session in its register (pool_owner.h). docs/nodes.md has the
+//     protocol. An owner is served over one attachment (attachments.h); the next one, its own or another owner's, is
+//     served only when the record is durable and the earlier one has ended.
+//   - While an owner is connected the server renews its lease. It looks ten times a second for owners that have lost
+//     power or network. When an owner's last connection is gone its pool is closed: its region is unregistered first,
+//     so that nothing of it reaches the pool any more. It may resume; another session waits for the end of the lease.
 //   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
 //     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
@@ -42,9 +44,10 @@
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
+#include "scale/attachments.h"
 #include "scale/credits.h"
+#include "scale/pool_owner.h"
 #include "scale/pool_wire.h"
-#include "scale/sessions.h"
 
 namespace bonsai::scale {
 
@@ -68,6 +71,8 @@ class PoolServer {
     std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
     uint64_t answer_ms_max = 5'000;  // how long an answer may wait until it leaves
     size_t requests_max = 4'096;     // messages that wait while one is served; at most what the fabric takes
+    // Of the folder, shared by all servers of this process that serve it. Null: there is no other.
+    std::shared_ptr<PoolOwners> owners;
   };
 
   // Listens. Requires: the fabric outlives the server. Errors: InvalidArgument (undeclared domain, address), Busy (the
@@ -89,8 +94,8 @@ class PoolServer {
   // Notes for the operator since the last call: a line each. Any thread.
   [[nodiscard]] std::vector<std::string> take_notes() { return notes_->take(); }
 
-  // The pools that have owners, by name, and the owners' nodes.
-  [[nodiscard]] std::map<std::string, uint32_t> owners() const;
+  // The pools that have owners here, by name, and the owners as users read them.
+  [[nodiscard]] std::map<std::string, std::string> owners() const;
 
  private:
   // A pool that has an owner. Members in the order in which they need each other.
@@ -106,16 +111,21 @@ class PoolServer {
     bool fence();
     bool cut_short = false;  // it was found so
 
-    uint32_t owner = 0;
-    bool unnamed = false;  // it was made by kCreateUnnamed and is not complete
-    rdma::Remote word;     // of the owner's memory, where it had its answer
+    std::shared_ptr<PoolOwner> owner;
+    membership::Sender sender;  // the session that is served, and over which attachment
+    uint32_t node = 0;          // the attachment's number
+    uint64_t link = 0;          // and its link
+    bool unnamed = false;       // it was made by kCreateUnnamed and is not complete
+    rdma::Remote word;          // of the owner's memory, where it had its answer
   };
 
   // A request about a pool. Until it is over it is its thread's.
   struct Job {
     PoolRequest request;
     std::string name;
-    uint32_t node;
+    uint32_t node = 0;
+    Attachment attachment;
+    membership::Sender sender;                // as it asks: for a fence under the epoch that it asks for
     std::shared_ptr<const uint64_t> credits;  // for a pool that is opened
     std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
     PoolAnswer answer;
@@ -137,35 +147,46 @@ class PoolServer {
     std::vector<std::string> notes_;
   };
 
-  PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
+  PoolServer(rdma::Fabric* fabric, const Config& config)
+      : fabric_(fabric),
+        config_(config),
+        owners_(config.owners != nullptr ? config.owners : std::make_shared<PoolOwners>(config.folder)) {}
 
   Status start();
   [[nodiscard]] rdma::Admit gate() const;
   Status take(std::span<const std::byte> message, uint32_t node);
-  Status begin(const PoolRequest& request, uint32_t node);
-  Status admit(PoolOp op, const std::string& name, uint32_t node) const;
+  Status begin(Job* job, bool* begins);
+  static Status renew(const Pool* pool, Job* job);
+  static Status admit_without_owner(const Job& job);
+  Status admit(const Pool& pool, Job* job) const;
   Status grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits);
-  Status answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer);
+  Status answer(Job* job, const Status& status);
   bool end_jobs();
   void send_beats();
   void carry_out(Job* job) const;
   Status open(Job* job) const;
+  Status own(Job* job) const;
+  static PoolOwner::Register::Reply ask_register(PoolOwner* owner, Job* job);
+  static Status judge(const PoolOwner& owner, const PoolOwner::Register::Reply& reply, Job* job);
   Status resize(Job* job) const;
-  static Status release(Job* job);
-  static Status complete(Job* job);
+  Status release(Job* job) const;
+  Status complete(Job* job) const;
   static Status find(const PoolRequest& request, const std::string& path, const std::string& name);
   Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
-  Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
+  Status map(const std::string& path, const base::MappingOptions& options, Pool* pool) const;
+  Status serve_bytes(Pool* pool) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
   void note_cut_short(Pool* pool);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
+  void renew_connected();
   void close_abandoned();
 
   rdma::Fabric* const fabric_;
   const Config config_;
-  const std::shared_ptr<Sessions> sessions_ = std::make_shared<Sessions>();
+  const std::shared_ptr<PoolOwners> owners_;
+  const std::shared_ptr<Attachments> attachments_ = std::make_shared<Attachments>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;

@@ -3,13 +3,18 @@
 #include "scale/pool_server.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
@@ -222,7 +227,10 @@ TEST_F(PoolServerTest, AnotherSessionDoesNotTakeAnOwnersNumber) {
   ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
   const Status busy = ask(other.get(), "p", PoolOp::kOpen, &target);
   ASSERT_TRUE(busy.IsBusy()) << busy.ToString();
-  EXPECT_EQ(busy.message().find_first_of("0123456789"), std::string::npos) << "tells no number: " << busy.ToString();
+  const std::string number = std::to_string(owner->target(target)->client->node());
+  EXPECT_EQ(busy.message().find(number), std::string::npos) << "tells no number: " << busy.ToString();
+  EXPECT_NE(busy.message().find("[" + std::to_string(::getpid()) + "] on "), std::string::npos) << busy.ToString();
+  EXPECT_NE(busy.message().find(", seen 0 s ago"), std::string::npos) << busy.ToString();
 }
 
 TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
@@ -269,6 +277,155 @@ TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {
     if (!status.IsBusy()) break;
   }
   EXPECT_EQ("OK", status.ToString());
+}
+
+// A client that speaks the protocol itself, over a node that can be restarted.
+class PoolOwnership : public ::testing::Test {
+ protected:
+  struct Owner {
+    std::unique_ptr<rdma::Fabric> fabric;
+    std::unique_ptr<rdma::Worker> worker;
+    std::unique_ptr<PoolClient> client;
+    std::vector<std::unique_ptr<rdma::Peer>> peers;  // the last one is the present one
+    uint64_t link = 0;
+    ServedPool pool;
+
+    ~Owner() { peers.clear(); }
+    Status connect() {
+      rdma::Hello own;
+      own.node = client->node();
+      own.session = link;
+      peers.emplace_back();
+      const Status status = worker->connect("node", own, kWaitMs, &peers.back());
+      if (!status.ok()) peers.pop_back();
+      return status;
+    }
+    Status ask(PoolOp op) {
+      return PoolRequests(worker.get(), kWaitMs, "")
+          .ask(client.get(), peers.back().get(), op, kBytes, 0, op == PoolOp::kResume ? &pool : nullptr);
+    }
+    Status take(PoolOp op) {
+      return PoolRequests(worker.get(), kWaitMs, "").take(client.get(), peers.back().get(), op, kBytes, 0, &pool);
+    }
+    // Over a new attachment, beside the earlier one.
+    Status resume() {
+      client->renumber();
+      const Status status = connect();
+      return status.ok() ? ask(PoolOp::kResume) : status;
+    }
+    Status write(rdma::Peer* peer, const rdma::RemoteRegion& region) {
+      const uint64_t word = 7;
+      rdma::WorkList list;
+      std::unique_ptr<rdma::RegisteredMemory> memory;
+      EXPECT_TRUE(rdma::RegisteredMemory::make(*fabric, 8, rdma::Rights::none(), &memory).ok());
+      base::racy_store(memory->data(), &word, sizeof word);
+      list.write(*peer, memory->slice(0, 8), region.at(0));
+      return worker->run(&list, kWaitMs);
+    }
+  };
+
+  PoolOwnership() { node_.emplace(&network_, scratch_.path()); }
+  void restart() {
+    node_.reset();
+    node_.emplace(&network_, scratch_.path());
+  }
+  std::unique_ptr<Owner> make_owner(const std::string& pool = "p") {
+    auto made = std::make_unique<Owner>();
+    made->link = ++links_;
+    made->fabric = network_.make_fabric();
+    EXPECT_TRUE(made->fabric->make_worker(&made->worker).ok());
+    EXPECT_TRUE(PoolClient::make(*made->fabric, named(pool), &made->client).ok());
+    EXPECT_EQ("OK", made->connect().ToString());
+    return made;
+  }
+
+  testing::TempFolder scratch_ = testing::TempFolder::on_tmpfs();
+  rdma::ShmNetwork network_;
+  std::optional<ServingNode> node_;
+  uint64_t links_ = 0;
+};
+
+TEST_F(PoolOwnership, ResumingEndsTheEarlierConnections) {
+  const auto owner = make_owner();
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  const rdma::RemoteRegion before = owner->pool.region;
+  EXPECT_EQ("OK", owner->write(owner->peers[0].get(), before).ToString());
+  EXPECT_EQ("OK", owner->ask(PoolOp::kRenew).ToString());
+  ASSERT_EQ("OK", owner->resume().ToString());
+  EXPECT_FALSE(owner->peers[0]->usable());
+  EXPECT_FALSE(owner->write(owner->peers[0].get(), owner->pool.region).ok());
+  EXPECT_EQ("OK", owner->write(owner->peers[1].get(), owner->pool.region).ToString());
+  EXPECT_FALSE(owner->write(owner->peers[1].get(), before).ok()) << "the region is a new one";
+  EXPECT_GT(owner->pool.credits, 0U);
+}
+
+TEST_F(PoolOwnership, AfterARestartTheSessionGoesOnAtOnceAndAnotherWaitsForTheLease) {
+  const auto owner = make_owner();
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  restart();
+  ASSERT_EQ("OK", owner->resume().ToString());
+  EXPECT_EQ("OK", owner->write(owner->peers.back().get(), owner->pool.region).ToString());
+  const auto rival = make_owner();
+  EXPECT_TRUE(rival->take(PoolOp::kOpen).IsBusy()) << "it is connected: nobody waits";
+  rival->peers.clear();
+  restart();
+  rival->client->renumber();
+  ASSERT_EQ("OK", rival->connect().ToString());
+  const uint64_t begin_ns = base::now_ns();
+  EXPECT_EQ("OK", rival->take(PoolOp::kOpen).ToString()) << "it waited";
+  EXPECT_GE(base::now_ns() - begin_ns, 700'000'000U);
+  const Status replaced = owner->resume();
+  EXPECT_TRUE(replaced.IsBusy()) << replaced.ToString();
+  EXPECT_TRUE(owner->client->replaced());
+  EXPECT_FALSE(rival->client->replaced());
+  EXPECT_TRUE(owner->take(PoolOp::kOpen).IsBusy());
+}
+
+TEST_F(PoolOwnership, WhoHasLeftIsNotWaitedFor) {
+  const auto owner = make_owner(), next = make_owner();
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  EXPECT_EQ("OK", owner->ask(PoolOp::kLeave).ToString());
+  owner->client->renumber();
+  EXPECT_TRUE(owner->resume().IsBusy());
+  EXPECT_TRUE(owner->client->replaced());
+  const uint64_t begin_ns = base::now_ns();
+  EXPECT_EQ("OK", next->take(PoolOp::kOpen).ToString());
+  EXPECT_LT(base::now_ns() - begin_ns, 700'000'000U);
+  EXPECT_EQ("OK", next->ask(PoolOp::kRemove).ToString());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file(".p.owner"))) << "the record is gone with its pool";
+}
+
+TEST_F(PoolOwnership, OtherSessionsDoNothingWithAPool) {
+  const auto owner = make_owner(), other = make_owner("q");
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  ASSERT_EQ("OK", other->take(PoolOp::kCreate).ToString());
+  const auto forger = make_owner();
+  for (const PoolOp op : {PoolOp::kLeave, PoolOp::kRemove, PoolOp::kResize, PoolOp::kComplete}) {
+    EXPECT_TRUE(forger->ask(op).IsInvalidArgument()) << static_cast<uint64_t>(op);
+  }
+  for (const PoolOp op : {PoolOp::kResume, PoolOp::kRenew}) {
+    EXPECT_TRUE(forger->ask(op).IsBusy()) << static_cast<uint64_t>(op);
+    EXPECT_TRUE(forger->client->replaced());
+  }
+  EXPECT_EQ("OK", owner->ask(PoolOp::kRenew).ToString());
+  EXPECT_EQ("OK", owner->write(owner->peers[0].get(), owner->pool.region).ToString());
+}
+
+TEST_F(PoolOwnership, ADamagedRecordIsRefusedAndSaysWhatToDo) {
+  {
+    const auto owner = make_owner();
+    ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  }
+  node_.reset();
+  std::ofstream(scratch_.file(".p.owner"), std::ios::binary) << std::string(2 * membership::kSlotBytes, 'x');
+  node_.emplace(&network_, scratch_.path());
+  const auto next = make_owner();
+  const Status damaged = next->take(PoolOp::kOpen);
+  EXPECT_TRUE(damaged.IsCorruption()) << damaged.ToString();
+  EXPECT_NE(damaged.message().find("delete the record's file"), std::string::npos) << damaged.ToString();
+  std::filesystem::remove(scratch_.file(".p.owner"));
+  EXPECT_EQ("OK", next->take(PoolOp::kOpen).ToString()) << "after the longest lease";
 }
 
 }  // namespace

@@ -16,16 +16,31 @@
 
 namespace bonsai::scale {
 
+// Of docs/nodes.md's messages kOpen, kCreate and kCreateUnnamed are `fence`.
 enum class PoolOp : uint64_t {
   kOpen = 1,      // an existing pool becomes the caller's
   kCreate = 2,    // a new pool of `bytes` zeros becomes the caller's
-  kClose = 3,     // the caller gives a pool back
+  kLeave = 3,     // the caller gives a pool back
   kRemove = 4,    // the caller gives a pool back, and it is gone; a device only forgets whose it was
   kResize = 5,    // the caller's pool gets `bytes` bytes; its region is a new one
   kComplete = 6,  // the caller's pool, which was made by kCreateUnnamed, gets its name; it stays the caller's
   // As kCreate, but no file has the name before kComplete. A pool that is given back before is gone. Two owners may
   // make pools of one name at servers of one folder; the first that completes its pool has the name.
   kCreateUnnamed = 7,
+  // The caller's session goes on over this attachment (attachments.h). When it is answered, all earlier ones have ended
+  // and nothing of them will arrive. The pool's region is a new one, with new credits.
+  kResume = 8,
+  kRenew = 9,  // the caller has nothing else to ask and wants a grant
+};
+
+// How a node's register (membership/owner_register.h) answered.
+enum class OwnerVerdict : uint64_t {
+  kNone = 0,       // it was not asked
+  kGranted = 1,    // `owner_ns` is the lease
+  kDenied = 2,     // served without a grant: a forced take-over waits until the lease has run out
+  kLeaseRuns = 3,  // another session may be alive. `owner_ns`: come again then; 0: it is, do not wait
+  kReplaced = 4,   // the newest epoch is `epoch`, and not the caller's
+  kAgain = 5,      // resume first
 };
 
 struct PoolRequest {
@@ -41,9 +56,14 @@ struct PoolRequest {
   // still marked by it (base::is_marked()) was never finished: it is removed, and NotFound. So is a device, also if
   // its beginning is all zeros; it stays.
   uint64_t mark = 0;
+  std::array<uint64_t, 2> session{};  // of the caller's opening (membership::SessionId)
+  uint64_t epoch = 0;                 // the session's; kOpen: the newest one that the caller has seen, 0: none
+  uint64_t lease_ns = 0;              // that a new owner wants
+  uint64_t force = 0;                 // kOpen, 1: the present owner gets no more grants, so that its lease runs out
+  std::array<char, 80> holder{};      // who a new owner is, as users read it: "bonsai[4711] on HOST"
   std::array<char, kPoolNameBytesMax + 1> pool{};  // ends with a zero byte
 };
-static_assert(sizeof(PoolRequest) == 152);
+static_assert(sizeof(PoolRequest) == 272);  // a receive buffer of the node
 
 struct PoolAnswer {
   int64_t code = 0;              // of a Status
@@ -51,11 +71,14 @@ struct PoolAnswer {
   uint64_t domain = 0;           // an rdma::RemoteDomain: what makes a WRITE to them durable
   uint64_t emulated = 1;         // whether the medium only stands for NVM
   uint64_t credits = 0;          // OK: so many flush requests of the pool may be in flight, over all connections
-  std::array<char, 208> text{};  // OK: the medium; else the message
+  uint64_t verdict = 0;          // an OwnerVerdict
+  uint64_t epoch = 0;            // the newest one; of a new owner: its own
+  uint64_t owner_ns = 0;         // as the verdict says
+  std::array<char, 320> text{};  // OK: the medium; else the message
   uint64_t beats = 0;            // changes while the request is being carried out
   uint64_t token = 0;            // of the request; written last
 };
-static_assert(sizeof(PoolAnswer) == 280);
+static_assert(sizeof(PoolAnswer) == 416);
 
 // Copies as much of `text` as fits, with a zero byte after it.
 template <size_t kBytes>

@@ -31,7 +31,6 @@ Status RemoteLink::start() {
     return Status::InvalidArgument("fabric_workers is " + std::to_string(options_.workers) + "; give 1 to " +
                                    std::to_string(LinkOptions::kWorkersMax));
   }
-  node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
   base::random_secret(std::as_writable_bytes(std::span(&session_, 1)));
   BONSAI_RETURN_IF_ERROR(RegisteredPool::make(fabric_, &pool_));
   for (size_t i = 0; i < options_.workers; ++i) {
@@ -51,7 +50,8 @@ RemoteLink::~RemoteLink() {
   if (reads_) reads_->clear();
 }
 
-Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer) {
+Status RemoteLink::connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer) {
+  const TargetName& name = client.name();
   rdma::Hello own;
   std::unique_ptr<rdma::Peer> made;
   Status status;
@@ -61,7 +61,7 @@ Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::un
   for (bool last = false; !last; base::sleep_ms(kConnectPauseMs)) {
     last = left_ms == 0;
     own = {};
-    own.node = node_;
+    own.node = client.node();
     own.session = session_;
     if (options_.secret != nullptr) options_.secret->sign(&own);
     const uint64_t begin_ns = base::now_ns();
@@ -91,9 +91,9 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
   auto made = std::make_unique<LinkTarget>(std::move(client));
   std::vector<std::unique_ptr<rdma::Peer>> peers(lanes_.size());
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), name, &peers[lane]));
+    BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), *made->client, &peers[lane]));
   }
-  const Status asked = requests_->ask(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool);
+  const Status asked = requests_->take(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool);
   if (asked.IsUnavailable()) {
     // The connection ends before what it may still deliver is used again.
     peers[0].reset();

@@ -86,13 +86,12 @@ class RemoteLink {
       : fabric_(std::move(fabric)), options_(options) {}
 
   Status start();
-  Status connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
+  Status connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer);
   Status release(size_t target, PoolOp op);
   void close_all();
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   const LinkOptions options_;
-  uint32_t node_ = 0;
   uint64_t session_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;  // fixed once made
   std::shared_ptr<RegisteredPool> pool_;

@@ -89,7 +89,13 @@ class ServerRig {
     request.magic = PoolRequest::kMagic;
     request.token = 1;
     request.op = PoolOp::kRemove;
-    send(fuzz_bytes(request));
+    request.answer = {};
+    PoolAnswer answer;
+    std::memcpy(&answer, memory_.data() + kAnswerAt, sizeof answer);
+    for (const uint64_t epoch : {answer.epoch, request.epoch, request.epoch + 1, uint64_t{1}}) {  // whatever it has
+      request.epoch = epoch;
+      send(fuzz_bytes(request));
+    }
     BONSAI_CHECK(server_->owners().empty());
     for (const auto& entry : fs::directory_iterator(folder_.file("pools"))) fs::remove(entry.path());
     for (const auto& entry : fs::directory_iterator(folder_.path())) BONSAI_CHECK(entry.path().filename() == "pools");
@@ -135,13 +141,15 @@ void run_request(std::string_view input) {
 
 std::vector<std::string> seeds_of_requests() {
   std::vector<std::string> seeds;
-  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove, PoolOp::kResize,
-                          PoolOp::kComplete, PoolOp::kCreateUnnamed}) {
+  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kLeave, PoolOp::kRemove, PoolOp::kResize,
+                          PoolOp::kComplete, PoolOp::kCreateUnnamed, PoolOp::kResume, PoolOp::kRenew}) {
     PoolRequest request;
     request.token = 7;
     request.op = op;
     request.bytes = uint64_t{64} << 10;
     request.mark = op == PoolOp::kOpen ? 1 : 0;
+    request.session = {7, 7};
+    request.lease_ns = kServedLeaseNsMax;
     set_wire_text(&request.pool, "a.pool");
     seeds.push_back(fuzz_bytes(request));
   }

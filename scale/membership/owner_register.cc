@@ -11,9 +11,9 @@ OwnerRegister::OwnerRegister(const OwnerRecord& stored, uint64_t started_ns) : r
   if (!record_.session.is_nobody()) lease_until_ns_ = started_ns + record_.lease_ns;
 }
 
-OwnerRegister OwnerRegister::without_record(uint64_t started_ns) {
+OwnerRegister OwnerRegister::without_record(uint64_t started_ns, uint64_t lease_ns_max) {
   OwnerRegister made(OwnerRecord(), started_ns);
-  made.lease_until_ns_ = started_ns + kLeaseNsMax;
+  made.lease_until_ns_ = started_ns + lease_ns_max;
   return made;
 }
 

@@ -77,8 +77,8 @@ class OwnerRegister {
 
   // The node's process started at started_ns and found `stored`.
   OwnerRegister(const OwnerRecord& stored, uint64_t started_ns);
-  // It found a pool without a record: someone may have the longest lease that there is.
-  static OwnerRegister without_record(uint64_t started_ns);
+  // It found a pool without a record: someone may have a lease of lease_ns_max, the longest that the node grants.
+  static OwnerRegister without_record(uint64_t started_ns, uint64_t lease_ns_max = kLeaseNsMax);
 
   // The sender wants to own the pool under epoch sender.epoch, knowing that the newest epoch is `seen`. `force`: while
   // another session's lease runs, that session gets no further grants. It keeps the pool if the sender does not come

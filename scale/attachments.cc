@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/attachments.h"
+
+#include "base/clock.h"
+
+namespace bonsai::scale {
+namespace {
+
+constexpr uint64_t kConnectingNs = 10'000'000'000;  // from its admission on a node may be on its way to be connected
+
+}  // namespace
+
+Status Attachments::admit(const rdma::Hello& other) {
+  const uint64_t now_ns = base::now_ns();
+  const std::lock_guard lock(mutex_);
+  const auto [place, made] = known_.try_emplace(other.node, Known{{other.session, count_ + 1}, now_ns});
+  if (made) ++count_;
+  if (place->second.attachment.link != other.session) {
+    return Status::Busy("another node of the same number is connected; open the store again, which takes a new number");
+  }
+  place->second.admitted_ns = now_ns;
+  return Status::OK();
+}
+
+Attachment Attachments::find(uint32_t node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(node);
+  return found != known_.end() ? found->second.attachment : Attachment();
+}
+
+void Attachments::keep(const std::function<bool(uint32_t node)>& is_connected) {
+  const uint64_t now_ns = base::now_ns();
+  const std::lock_guard lock(mutex_);
+  std::erase_if(known_, [&](const auto& known) {
+    return now_ns - known.second.admitted_ns > kConnectingNs && !is_connected(known.first);
+  });
+}
+
+}  // namespace bonsai::scale

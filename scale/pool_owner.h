@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who owns a pool: the node's register of it (membership/owner_register.h) with its clock, and its durable record in a
+// file beside the pool, FOLDER/.POOL.owner (membership/page.h). docs/nodes.md has the protocol.
+//
+//   PoolOwner    the owner of one pool
+//   PoolOwners   those of a folder, shared by all servers of a process that serve it
+//
+// Whoever has the pool's file locked goes by the record, and only he writes it. The register outlives the lock: while
+// the record says what the register says, it knows the last grant.
+//
+// Thread-safety: all methods; load(), begin_new(), persist() and write() by one caller at a time, the one
+// that holds the lock of the pool's file.
+#ifndef BONSAI_SCALE_POOL_OWNER_H_
+#define BONSAI_SCALE_POOL_OWNER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bonsai/status.h"
+#include "scale/membership/owner_register.h"
+#include "scale/membership/page.h"
+
+namespace bonsai::scale {
+
+// The longest lease that a node grants. For that long after the node's start nobody gets a pool without a record.
+inline constexpr uint64_t kServedLeaseNsMax = 2'000'000'000;
+
+class PoolOwner {
+ public:
+  using Register = membership::OwnerRegister;
+  using Sender = membership::Sender;
+
+  // `started_ns`: when the node's process started (base::boot_ns()).
+  PoolOwner(const std::string& folder, const std::string& pool, uint64_t started_ns);
+
+  [[nodiscard]] static std::string record_path(const std::string& folder, const std::string& pool);
+
+  // Reads the record, and repairs it where a crash left half of it. What is known of leases stays unless the record is
+  // another one than this object wrote or read last. Errors: Corruption (both copies are damaged, or the record is that
+  // of another pool), IoError, NoSpace.
+  Status load();
+  // The pool's file is a new one. So nobody has a lease on it, whatever record is left of an earlier file of its name.
+  // Returns the newest epoch.
+  uint64_t begin_new();
+
+  // As Register. `holder`: the sender as users read it. Requires: load() or begin_new() before.
+  Register::Reply fence(const Sender& sender, uint64_t seen, uint64_t lease_ns, bool force, const std::string& holder);
+  Register::Reply resume(const Sender& sender);
+  Register::Reply renew(const Sender& sender);
+  Register::Reply leave(const Sender& sender);
+  [[nodiscard]] bool serves(const Sender& sender) const;
+  // No earlier connection reaches the pool any more.
+  void earlier_ended(uint64_t connection);
+
+  // Makes the record durable, if it is to be. After an error the register is not known: load() it again.
+  Status persist();
+  // The pool has no name yet, so it needs no record: what persist() would write counts at once.
+  void skip_record();
+  // Makes the record durable in any case.
+  Status write();
+  // Who the owner is; empty: nobody, or nobody knows. "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC".
+  [[nodiscard]] std::string holder() const;
+  // Who owns the pool, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
+  [[nodiscard]] std::string text() const;
+
+ private:
+  Status read_slots(std::array<membership::Slot, membership::kSlots>* slots) const;
+  Status write_page(const membership::Page& page);
+  [[nodiscard]] membership::Page page() const;
+  Register::Reply note(const Register::Reply& reply);
+
+  const std::string path_;
+  const std::array<uint64_t, 2> identity_;  // of the pool, in its record
+  const uint64_t started_ns_;
+  membership::PageWriter writer_;
+
+  mutable std::mutex mutex_;                      // guards what follows
+  std::optional<membership::OwnerRecord> known_;  // what the file says; none: it is to be read
+  bool has_file_ = false;                         // or it says nothing, as there is none
+  Register register_;
+  std::string holder_;
+  uint64_t granted_ns_ = 0;  // last; 0: not since this object was made
+};
+
+// Thread-safety: all methods.
+class PoolOwners {
+ public:
+  explicit PoolOwners(std::string folder);
+
+  [[nodiscard]] std::shared_ptr<PoolOwner> of(const std::string& pool);
+  // One that is not kept here before keep().
+  [[nodiscard]] std::shared_ptr<PoolOwner> make(const std::string& pool) const;
+  void keep(const std::string& pool, std::shared_ptr<PoolOwner> owner);
+  // The pool is gone, and so is its record. Errors: IoError.
+  Status remove(const std::string& pool);
+
+ private:
+  const std::string folder_;
+  const uint64_t started_ns_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<PoolOwner>> owners_;  // by pool
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_POOL_OWNER_H_

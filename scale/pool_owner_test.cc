@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/pool_owner.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/coro/scheduler.h"
+#include "base/testing/temp_folder.h"
+#include "base/thread.h"
+
+namespace bonsai::scale {
+namespace {
+
+using Answer = PoolOwner::Register::Answer;
+using Sender = PoolOwner::Sender;
+
+constexpr uint64_t kLease = 1'000'000'000;
+constexpr membership::SessionId kA{{1, 2}}, kB{{3, 4}};
+
+class PoolOwnerTest : public ::testing::Test {
+ protected:
+  // As a process of the node that has just been started would know it.
+  std::shared_ptr<PoolOwner> fresh() { return PoolOwners(folder_.path()).of("p"); }
+  [[nodiscard]] std::string record() const { return folder_.file(".p.owner"); }
+
+  static Answer fence(PoolOwner* owner, const Sender& sender, bool force = false) {
+    return owner->fence(sender, sender.epoch - 1, kLease, force, "test").answer;
+  }
+  // Makes the sender the owner of a pool that nobody has a lease on.
+  static void take(PoolOwner* owner, const Sender& sender) {
+    ASSERT_EQ(fence(owner, sender), Answer::kAgain);
+    ASSERT_EQ("OK", owner->persist().ToString());
+    EXPECT_FALSE(owner->serves(sender));
+    owner->earlier_ended(sender.connection);
+    ASSERT_TRUE(owner->serves(sender));
+    EXPECT_EQ(owner->renew(sender).answer, Answer::kGranted);
+  }
+  void make_owned() {
+    const auto owner = fresh();
+    EXPECT_EQ(owner->begin_new(), 0U);
+    take(owner.get(), {kA, 1, 1});
+  }
+  // In virtual time.
+  static void run(const std::function<void()>& body) {
+    base::Scheduler scheduler({.virtual_time = true});
+    scheduler.spawn(body);
+    EXPECT_TRUE(scheduler.run().ok());
+  }
+  void damage(size_t slot) {
+    std::fstream file(record(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(slot * membership::kSlotBytes + 40));
+    file.write("damage", 6);
+  }
+
+  testing::TempFolder folder_ = testing::TempFolder::on_tmpfs();
+};
+
+TEST_F(PoolOwnerTest, ARestartedNodeLetsTheSameSessionGoOnAtOnceAndAnotherWait) {
+  run([&] {
+    make_owned();
+    const auto restarted = fresh();
+    ASSERT_EQ("OK", restarted->load().ToString());
+    EXPECT_NE(restarted->text().find("test since 2000-01-01"), std::string::npos) << restarted->text();
+    EXPECT_EQ(fence(restarted.get(), {kB, 2, 5}), Answer::kLeaseRuns);
+    EXPECT_EQ(restarted->resume({kB, 1, 5}).answer, Answer::kReplaced) << "a forged session";
+    EXPECT_EQ(restarted->resume({kA, 0, 5}).answer, Answer::kReplaced) << "an epoch that is over";
+    EXPECT_EQ(restarted->resume({kA, 1, 5}).answer, Answer::kAgain);
+    ASSERT_EQ("OK", restarted->persist().ToString());
+    restarted->earlier_ended(5);
+    EXPECT_EQ(restarted->resume({kA, 1, 5}).answer, Answer::kGranted);
+    base::sleep_ms(999);
+    ASSERT_EQ("OK", restarted->load().ToString()) << "and keeps what it knows";
+    EXPECT_EQ(fence(restarted.get(), {kB, 2, 6}), Answer::kLeaseRuns);
+    base::sleep_ms(2);
+    take(restarted.get(), {kB, 2, 6});
+    EXPECT_EQ(restarted->renew({kA, 1, 5}).answer, Answer::kReplaced);
+    EXPECT_EQ(fence(restarted.get(), {kA, 2, 7}), Answer::kReplaced) << "it has seen an older epoch";
+  });
+}
+
+TEST_F(PoolOwnerTest, WhoLeavesIsNotWaitedFor) {
+  run([&] {
+    const auto owner = fresh();
+    owner->begin_new();
+    take(owner.get(), {kA, 1, 1});
+    EXPECT_EQ(owner->leave({kB, 1, 1}).answer, Answer::kReplaced);
+    EXPECT_EQ(owner->leave({kA, 1, 1}).answer, Answer::kAgain);
+    ASSERT_EQ("OK", owner->persist().ToString());
+    EXPECT_EQ(owner->holder(), "");
+    const auto restarted = fresh();
+    ASSERT_EQ("OK", restarted->load().ToString());
+    take(restarted.get(), {kB, 2, 1});
+  });
+}
+
+TEST_F(PoolOwnerTest, ALostRecordIsTheLongestLease) {
+  run([&] {
+    make_owned();
+    std::filesystem::remove(record());
+    PoolOwners started(folder_.path());
+    const auto owner = started.of("p");
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(owner->resume({kA, 1, 1}).answer, Answer::kReplaced) << "nobody knows that session";
+    base::sleep_ms(1'900);
+    EXPECT_EQ(fence(owner.get(), {kB, 1, 2}), Answer::kLeaseRuns);
+    base::sleep_ms(101);
+    take(owner.get(), {kB, 1, 2});
+    // It was there, and granted leases: it waits again.
+    std::filesystem::remove(record());
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(fence(owner.get(), {kA, 1, 3}), Answer::kLeaseRuns);
+  });
+}
+
+TEST_F(PoolOwnerTest, ATornRecordIsRepairedAndADamagedOneIsRefused) {
+  run([&] {
+    for (const size_t slot : {0, 1}) {
+      std::filesystem::remove(record());
+      make_owned();
+      damage(slot);
+      const auto owner = fresh();
+      ASSERT_EQ("OK", owner->load().ToString());
+      EXPECT_EQ(fence(owner.get(), {kB, 2, 1}), Answer::kLeaseRuns);
+      damage(1 - slot);
+      const auto again = fresh();
+      ASSERT_EQ("OK", again->load().ToString()) << "it was written again";
+      EXPECT_EQ(again->resume({kA, 1, 1}).answer, Answer::kAgain);
+    }
+    damage(0);
+    damage(1);
+    const Status damaged = fresh()->load();
+    EXPECT_TRUE(damaged.IsCorruption()) << damaged.ToString();
+    EXPECT_NE(damaged.message().find(record()), std::string::npos) << damaged.ToString();
+    std::filesystem::remove(record());
+    make_owned();
+    std::filesystem::rename(record(), folder_.file(".q.owner"));
+    EXPECT_TRUE(PoolOwners(folder_.path()).of("q")->load().IsCorruption()) << "that of another pool";
+  });
+}
+
+TEST_F(PoolOwnerTest, AForcedOneTakesOverWithinALease) {
+  run([&] {
+    const auto owner = fresh();
+    owner->begin_new();
+    take(owner.get(), {kA, 1, 1});
+    EXPECT_EQ(fence(owner.get(), {kB, 2, 2}, true), Answer::kLeaseRuns);
+    EXPECT_EQ(owner->renew({kA, 1, 1}).answer, Answer::kDenied);
+    base::sleep_ms(1'001);
+    EXPECT_EQ(owner->renew({kA, 1, 1}).answer, Answer::kDenied) << "served until the other one comes";
+    take(owner.get(), {kB, 2, 2});
+    EXPECT_EQ(owner->renew({kA, 1, 1}).answer, Answer::kReplaced);
+  });
+}
+
+TEST_F(PoolOwnerTest, ARecordThatCannotBeWrittenMakesNobodyOwner) {
+  run([&] {
+    const auto owner = fresh();
+    owner->begin_new();
+    std::filesystem::create_directory(record());
+    ASSERT_EQ(fence(owner.get(), {kA, 1, 1}), Answer::kAgain);
+    EXPECT_FALSE(owner->persist().ok());
+    owner->earlier_ended(1);
+    EXPECT_FALSE(owner->serves({kA, 1, 1}));
+    EXPECT_FALSE(owner->load().ok());
+    std::filesystem::remove(record());
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(fence(owner.get(), {kB, 1, 2}), Answer::kLeaseRuns) << "as without a record";
+  });
+}
+
+TEST_F(PoolOwnerTest, ANewFileOfTheNameIsNobodys) {
+  run([&] {
+    make_owned();
+    const auto owner = fresh();
+    EXPECT_EQ(owner->begin_new(), 1U) << "epochs go on";
+    take(owner.get(), {kB, 2, 1});
+    PoolOwners owners(folder_.path());
+    EXPECT_EQ("OK", owners.remove("p").ToString());
+    EXPECT_FALSE(std::filesystem::exists(record()));
+    EXPECT_EQ("OK", owners.remove("p").ToString()) << "it is gone";
+  });
+}
+
+TEST_F(PoolOwnerTest, LeasesThatTheNodeDoesNotServeAreRefused) {
+  const auto owner = fresh();
+  owner->begin_new();
+  for (const uint64_t lease_ns : {uint64_t{0}, uint64_t{1}, kServedLeaseNsMax + 1, UINT64_MAX}) {
+    EXPECT_EQ(owner->fence({kA, 1, 1}, 0, lease_ns, false, "test").answer, Answer::kInvalid) << lease_ns;
+  }
+  EXPECT_EQ(owner->fence({{}, 1, 1}, 0, kLease, false, "test").answer, Answer::kInvalid) << "nobody's session";
+  EXPECT_EQ(owner->fence({kA, 0, 1}, UINT64_MAX, kLease, false, "test").answer, Answer::kInvalid);
+}
+
+}  // namespace
+}  // namespace bonsai::scale
