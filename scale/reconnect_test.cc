@@ -198,6 +198,31 @@ TEST_F(Reconnect, APoolThatWasReplacedOnItsNodeIsNotGoneOnWith) {
   EXPECT_EQ(word_of_file(64), 0U);
 }
 
+// Another owner got the pool while this one was away: it ends, and changes nothing.
+TEST_F(Reconnect, AnOwnerThatWasReplacedEnds) {
+  open(30'000);
+  ASSERT_TRUE(write(medium_.get(), 16'384, 1));
+  node_.end();
+  node_.start();
+  std::unique_ptr<RemoteLink> next;
+  ASSERT_TRUE(RemoteLink::make(network_.make_fabric(), {.workers = 1}, &next).ok());
+  size_t number = 0;
+  ASSERT_EQ("OK", next->open(named("p"), PoolOp::kOpen, 0, 0, &number).ToString());
+  std::unique_ptr<RemoteMedium> its;
+  ASSERT_EQ("OK", RemoteMedium::make(next.get(), number, &its).ToString());
+  ASSERT_TRUE(write(its.get(), 16'384, 2));
+  EXPECT_FALSE(write(medium_.get(), 16'384, 3)) << "at once";
+  EXPECT_NE(medium_->health().message().find("shm://node/p belongs to another owner now"), std::string::npos)
+      << medium_->health().ToString();
+  uint64_t word = 0;
+  EXPECT_TRUE(read(medium_.get(), 16'384, &word).IsUnavailable());
+  EXPECT_EQ("OK", read(its.get(), 16'384, &word).ToString());
+  EXPECT_EQ(word, 2U);
+  next.reset();
+  EXPECT_FALSE(write(medium_.get(), 16'384, 4)) << "also when that one has left";
+  EXPECT_EQ(word_of_file(16'384), 2U);
+}
+
 // ---- at every moment, in virtual time
 
 constexpr uint64_t kLimitMs = 30'000;
