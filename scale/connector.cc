@@ -26,7 +26,6 @@ constexpr uint64_t kLostShare = 5;
 base::Probe reconnected{"link.reconnected"};
 base::Probe attempt_failed{"link.attempt_to_reconnect_failed"};
 base::Probe given_up{"link.given_up"};
-base::Probe reads_back{"link.reads_came_back"};
 
 Status nobody(const PoolClient& client, const Status& why) {
   const TargetName& name = client.name();
@@ -91,7 +90,7 @@ void Connector::reconnect(LinkTarget* target) const {
   static_cast<void>(outage_ns(node));
   const Status status = attempt(target);
   if (status.ok()) {
-    (target->state.awaits_updates() ? reconnected : reads_back).hit();
+    reconnected.hit();
     end_outage(node);
     target->attempt_due_ns = 0;
     return target->state.note(TargetState::Event::kConfirmed);
