@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
+#include "scale/fabrics.h"
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
 #include "scale/remote_links.h"
