@@ -53,7 +53,7 @@ class LateAnswers : public ::testing::Test {
     base::virtual_now_ns = &clock_ns_;
     EXPECT_TRUE(rdma::RegisteredMemory::make(*fabric_, 4096, rdma::Rights::all(), &memory_).ok());
     EXPECT_TRUE(fabric_->make_worker(&node_).ok());
-    EXPECT_TRUE(node_->set_receive_ring(memory_->slice(1024, 1024), 256).ok());
+    EXPECT_TRUE(node_->set_receive_ring(memory_->slice(1024, 1024), sizeof(PoolRequest)).ok());
     EXPECT_TRUE(node_->listen("node", {}, nullptr).ok());
   }
   ~LateAnswers() override { base::virtual_now_ns = nullptr; }
