@@ -42,53 +42,85 @@ struct WriteRange {
   WriteRange take_first(uint64_t n);
 };
 
-// A target's connection over one lane, and its unanswered writes in posting order.
+// A target's connection over one lane, and its unanswered writes in posting order. The writes outlive a connection that
+// ends: they are sent again over the next one, before anything else.
 // Thread-safety: under the lane's mutex, but answered().
 class Connection {
  public:
-  // `credits`: of the target, for flush requests; outlives it.
-  Connection(std::unique_ptr<rdma::RemotePersist> persist, Credits* credits)
-      : credits_(*credits), persist_(std::move(persist)) {}
+  // Closed. `credits`: of the target, for flush requests; outlives it.
+  explicit Connection(Credits* credits) : credits_(*credits) {}
 
+  // Requires: closed; the node has confirmed that nothing of earlier connections will arrive. `region`: the target's
+  // bytes as this connection names them.
+  void open(std::unique_ptr<rdma::RemotePersist> persist, const rdma::RemoteRegion& region);
+  // Nothing of it is in flight any more; the lane's worker has been polled. Unanswered postings stay if `keep`.
+  void close(bool keep);
+  [[nodiscard]] bool is_open() const { return persist_ != nullptr; }
+  // It is open, and no request has failed.
+  [[nodiscard]] bool usable() const { return is_open() && persist_->peer().usable(); }
+
+  // How often it was opened: what names an earlier peer is not posted.
+  [[nodiscard]] uint64_t openings() const { return openings_; }
+  // Requires: open.
   [[nodiscard]] rdma::Peer& peer() { return persist_->peer(); }
+  [[nodiscard]] const rdma::RemoteRegion& region() const { return region_; }
+  // The pool was resized on its node.
+  void set_region(const rdma::RemoteRegion& region) { region_ = region; }
 
-  // Requests posted together. A posting stays until it is answered, or else until the connection is closed.
+  using Writes = std::span<const rdma::RemotePersist::Write>;
+  // Requests posted together. A posting stays until it is answered.
   struct Posting {
     size_t ticket = 0;
     std::vector<WriteRange> ranges;
     std::vector<std::shared_ptr<std::byte>>
         bounced;  // memory that the writes are from, if it is not that of the ranges
   };
-  // Posts the writes. *posting is to be given their ranges. Errors: Busy (no more can be in flight, or the
-  // node's credits are used up), Unavailable.
-  Status post(std::span<const rdma::RemotePersist::Write> writes, Posting** posting);
+  // Posts the writes. *posting is to be given their ranges. Requires: open; nothing is to be sent again. Errors: Busy
+  // (no more can be in flight, or the node's credits are used up), Unavailable.
+  Status post(Writes writes, Posting** posting);
   // The number of the last posting; 0: none.
   [[nodiscard]] uint64_t posted() const { return posted_; }
+  // It is open, and nothing is to be sent again.
+  [[nodiscard]] bool is_whole() const { return is_open() && sent_ == posted_; }
+  // The next posting that is to be sent again; null: none.
+  [[nodiscard]] Posting* to_send_again() { return sent_ < posted_ ? &at(sent_ + 1) : nullptr; }
+  // Sends it, as these writes. Errors: as post().
+  Status send_again(Writes writes);
   // Ends the postings whose answers the worker's polls have seen, oldest first, up to the first that is unanswered.
-  // Errors: of the first that failed: neither it nor a later one ever counts as answered.
+  // Requires: open. Errors: of the first that failed: neither it nor a later one counts as answered.
   Status retire();
+  // Reads a word of the target to `to`, unless such a READ is in flight: a connection whose other end is gone breaks by
+  // it, and one to a node that is stopped does not. `keeps`: the memory of `to`. Requires: open.
+  void look(const rdma::Slice& to, std::shared_ptr<std::byte> keeps, rdma::Worker* worker);
+  // After an error of retire(): whether the node has refused the same posting before, over an earlier connection.
+  [[nodiscard]] bool refused_again();
   // Whether all postings up to this number are durable. Any thread.
   [[nodiscard]] bool answered(uint64_t number) const { return number <= answered_.load(std::memory_order_acquire); }
 
  private:
   [[nodiscard]] Posting& at(uint64_t number) { return unanswered_[number % unanswered_.size()]; }
+  Status begin(Writes writes, size_t* ticket);
 
   [[nodiscard]] bool sends_messages() const { return persist_->strategy() == rdma::PersistStrategy::kFlushAgent; }
 
   Credits& credits_;
   std::array<Posting, rdma::RemotePersist::kInFlightMax> unanswered_;  // by number; outlives what is in flight
-  uint64_t posted_ = 0;
+  uint64_t posted_ = 0, sent_ = 0;                                     // the last; the last over this connection
   std::atomic<uint64_t> answered_{0};
-  std::unique_ptr<rdma::RemotePersist> persist_;
+  uint64_t refused_ = 0;  // the last that the node has refused
+  uint64_t openings_ = 0;
+  rdma::RemoteRegion region_;
+  std::shared_ptr<std::byte> looked_to_;
+  rdma::WorkList look_;
+  std::unique_ptr<rdma::RemotePersist> persist_;  // the last member: what is in flight ends with it
 };
 
 // One target of a link.
 struct LinkTarget {
   explicit LinkTarget(std::unique_ptr<PoolClient> made) : client(std::move(made)), state(client->name().text) {}
 
-  // After an error of a request over the connection. Whether the connection has ended; then the target is lost.
-  // Requires: the lane's mutex.
-  bool note_lost(size_t lane, const Status& why);
+  // After an error of a request over the connection: notes if it has ended. Requires: the lane's mutex.
+  void note_broken(size_t lane, const Status& why);
 
   const std::unique_ptr<PoolClient> client;
   TargetState state;
@@ -98,6 +130,10 @@ struct LinkTarget {
   CopyPlaces places;
   Spread spread;
   std::vector<std::unique_ptr<Connection>> connections;  // by lane; none: the pool was given back
+
+  // Of the caller that connects it anew.
+  base::YieldingMutex connecting{"link.connecting"};
+  uint64_t attempt_due_ns = 0;  // when the next attempt may begin
 };
 
 }  // namespace bonsai::scale

@@ -19,21 +19,60 @@
 namespace bonsai::scale {
 namespace {
 
-TEST(TargetStateTest, GetsWorseOnlyAndKeepsTheFirstReason) {
+using Event = TargetState::Event;
+
+TEST(TargetStateTest, WaitsForAConnectionAndKeepsTheFirstReason) {
   TargetState state("shm://node/p");
-  EXPECT_TRUE(state.takes_writes() && state.takes_reads());
-  EXPECT_EQ("OK", state.status().ToString());
-  state.fail_write(Status::IoError("the medium broke"));
-  EXPECT_FALSE(state.takes_writes());
-  EXPECT_TRUE(state.takes_reads());
+  EXPECT_FALSE(state.takes_updates() || state.takes_reads()) << "it is being connected to";
+  state.note(Event::kConfirmed);
+  EXPECT_TRUE(state.takes_updates() && state.takes_reads() && state.awaits_updates());
+  state.note(Event::kBroken, Status::Unavailable("gone"));
+  EXPECT_FALSE(state.takes_updates() || state.takes_reads());
+  EXPECT_TRUE(state.awaits_updates() && state.is_apart());
+  EXPECT_EQ("OK", state.status().ToString()) << "nothing has failed";
+  state.note(Event::kConfirmed);
+  EXPECT_TRUE(state.takes_updates() && !state.is_apart());
+  state.note(Event::kGivenUp, Status::IoError("the medium broke"));
+  EXPECT_FALSE(state.takes_updates() || state.awaits_updates());
   EXPECT_TRUE(state.status().IsUnavailable());
   const Status first = state.status();
   EXPECT_NE(first.message().find("shm://node/p did not confirm a write (the medium broke)"), std::string::npos);
-  state.lose(Status::Unavailable("gone"));
-  EXPECT_FALSE(state.takes_writes() || state.takes_reads());
-  state.fail_write(Status::Unavailable("once more"));
-  EXPECT_FALSE(state.takes_reads()) << "it is lost for good";
+  EXPECT_TRUE(state.takes_reads()) << "its connections are whole";
+  state.note(Event::kBroken, Status::Unavailable("gone"));
+  EXPECT_TRUE(state.is_apart() && !state.takes_reads());
+  state.note(Event::kConfirmed);
+  EXPECT_TRUE(state.takes_reads()) << "a connection brings reads back";
+  EXPECT_FALSE(state.takes_updates() || state.awaits_updates()) << "and no updates";
+  state.note(Event::kReplaced, Status::Unavailable("once more"));
+  EXPECT_FALSE(state.takes_reads() || state.is_apart());
   EXPECT_EQ(state.status().ToString(), first.ToString());
+}
+
+TEST(TargetStateTest, TheLastAttemptIsTheReason) {
+  TargetState state("shm://node/p");
+  state.note(Event::kConfirmed);
+  state.note(Event::kBroken, Status::Unavailable("gone"));
+  state.note_attempt(Status::Unavailable("the first one"));
+  state.note(Event::kConfirmed);
+  state.note(Event::kBroken, Status::Unavailable("gone"));
+  state.note_attempt(Status::Unavailable("nobody listens"));
+  state.note(Event::kGivenUp, Status::Unavailable("no answer"));
+  EXPECT_NE(state.status().message().find("did not confirm a write (nobody listens)"), std::string::npos)
+      << state.status().ToString();
+}
+
+TEST(TargetStateTest, ATargetThatIsAnotherOwnersEnds) {
+  for (const Event end : {Event::kReplaced, Event::kLeft}) {
+    TargetState state("shm://node/p");
+    state.note(Event::kConfirmed);
+    state.note(Event::kBroken, Status::Unavailable("gone"));
+    state.note(end, Status::Unavailable("because"));
+    state.note(Event::kConfirmed);
+    EXPECT_FALSE(state.takes_updates() || state.takes_reads() || state.awaits_updates() || state.is_apart());
+    EXPECT_TRUE(state.status().IsUnavailable());
+    EXPECT_NE(state.status().message().find(end == Event::kLeft ? "was given back" : "another owner"),
+              std::string::npos);
+  }
 }
 
 TEST(SpreadTest, TheAddressDecidesWhichLaneCarriesAByte) {

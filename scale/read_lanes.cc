@@ -2,11 +2,13 @@
 #include "scale/read_lanes.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/probe.h"
 
 namespace bonsai::scale {
 namespace {
@@ -18,6 +20,9 @@ constexpr uint64_t kInFlightBytesMax = uint64_t{128} << 10;
 constexpr uint64_t kReadBytesMax = kInFlightBytesMax;  // of one READ
 
 constexpr size_t kSpareListsMax = 64;
+
+base::Probe read_again{"link.read_again"};
+base::Probe withdrawn{"link.read_withdrawn"};
 
 uint64_t offset_in(const rdma::Region& region, const std::byte* at) {
   return reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.memory().data());
@@ -46,19 +51,27 @@ uint64_t ReadLanes::begin(LinkTarget* target, std::span<const Piece> pieces, std
   Reading& reading = reads.readings[ticket];
   reading.target = target;
   reading.holder = std::move(holder);
-  if (!target->state.takes_reads()) {
-    reading.refused = Status::Unavailable("a connection has ended");
-    return ticket;
-  }
-  rdma::Peer& peer = target->connections[number]->peer();
-  const rdma::Region* last = nullptr;
-  for (const Piece& piece : pieces) add(&reads, &reading, &peer, piece, &last);
+  add_all(number, &reading, pieces);
   post(*lanes_[number], &reading);
   return ticket;
 }
 
+// Fills the reading's lists. Without a connection the pieces wait for one. Requires: the lane's mutex.
+void ReadLanes::add_all(size_t lane, Reading* reading, std::span<const Piece> pieces) {
+  LinkTarget& target = *reading->target;
+  if (!target.state.takes_reads() || !target.connections[lane]->is_open()) [[unlikely]] {
+    reading->apart.assign(pieces.begin(), pieces.end());
+    return;
+  }
+  Connection& connection = *target.connections[lane];
+  reading->opening = connection.openings();
+  reading->base = connection.region().base;
+  const rdma::Region* last = nullptr;
+  for (const Piece& piece : pieces) add(&reads_[lane], reading, &connection, piece, &last);
+}
+
 // Requires: the lane's mutex. *last: the region of the piece before, most often this one's, too.
-void ReadLanes::add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const Piece& piece,
+void ReadLanes::add(LaneReads* reads, Reading* reading, Connection* connection, const Piece& piece,
                     const rdma::Region** last) {
   for (uint64_t done = 0; done < piece.bytes;) {
     const uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
@@ -67,7 +80,7 @@ void ReadLanes::add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const 
         contains(*last, at, n) ? (*last)->slice(offset_in(**last, at), n) : slice_to(*reading->target, at, n);
     *last = to.region();
     if (to.bytes() == n) {
-      add_read(reads, reading, peer, reading->target->pool.region.at(piece.offset + done), to);
+      add_read(reads, reading, &connection->peer(), connection->region().at(piece.offset + done), to);
     } else {
       reading->refused = Status::Unavailable(
           "there is no registered memory for it; raise the limits of descriptors and locked memory (ulimit -n, -l)");
@@ -105,30 +118,80 @@ void ReadLanes::post(const Lane& lane, Reading* reading) {
 
 bool ReadLanes::ended(uint64_t ticket, Status* status) {
   const size_t number = ticket % lanes_.size();
-  Lane& lane = *lanes_[number];
-  if (!lane.mutex.try_lock()) return false;
-  const std::lock_guard lock(lane.mutex, std::adopt_lock);
-  LaneReads& reads = reads_[number];
-  static_cast<void>(lane.worker->poll());
-  drop_forgotten(&reads);
-  const auto at = reads.readings.find(ticket);
-  BONSAI_CHECK(at != reads.readings.end());
-  Reading& reading = at->second;
-  post(lane, &reading);
-  const auto pending = [](const List& each) { return each.list->pending(); };
-  if (reading.posted < reading.lists.size() || std::any_of(reading.lists.begin(), reading.lists.end(), pending))
-    return false;
-  *status = reading.refused;
-  for (const List& each : reading.lists) {
-    if (status->ok() && each.list->size() != 0) *status = each.list->status();
+  LinkTarget* apart = nullptr;
+  {
+    Lane& lane = *lanes_[number];
+    if (!lane.mutex.try_lock()) return false;
+    const std::lock_guard lock(lane.mutex, std::adopt_lock);
+    LaneReads& reads = reads_[number];
+    static_cast<void>(lane.worker->poll());
+    drop_forgotten(&reads);
+    const auto at = reads.readings.find(ticket);
+    BONSAI_CHECK(at != reads.readings.end());
+    Reading& reading = at->second;
+    if (reading.posted < reading.lists.size()) [[unlikely]]
+      withdraw(number, &reading);
+    if (!reading.apart.empty()) [[unlikely]]
+      add_all(number, &reading, std::exchange(reading.apart, {}));
+    post(lane, &reading);
+    const auto pending = [](const List& each) { return each.list->pending(); };
+    if (reading.posted < reading.lists.size() || std::any_of(reading.lists.begin(), reading.lists.end(), pending))
+      return false;
+    *status = reading.refused;
+    for (const List& each : reading.lists) {
+      if (status->ok() && each.list->size() != 0) *status = each.list->status();
+    }
+    const bool is_whole = status->ok() && reading.apart.empty();
+    if (is_whole || !goes_on(number, &reading, status)) [[likely]] {
+      end(&reads, at);
+      return true;
+    }
+    apart = reading.target;
   }
-  if (!status->ok()) {
-    static_cast<void>(reading.target->note_lost(number, *status));
-    *status =
-        Status::Unavailable(reading.target->state.name() + " could not be read: " + std::string(status->message()));
+  connector_.reconnect(apart);
+  return false;
+}
+
+// Whether a reading that has failed waits for a connection. If not, *status is its result. Requires: the lane's mutex;
+// nothing of it is in flight.
+bool ReadLanes::goes_on(size_t lane, Reading* reading, Status* status) {
+  LinkTarget& target = *reading->target;
+  if (!status->ok()) target.note_broken(lane, *status);
+  bool waits = reading->refused.ok();
+  // The node may have refused what it does not name so any more.
+  if (!status->ok() && !status->IsUnavailable()) waits = waits && !std::exchange(reading->was_refused, true);
+  const TargetState::State state = target.state.state();
+  if (state == TargetState::State::kEnded) waits = false;
+  if (state == TargetState::State::kLost) waits = waits && !std::exchange(reading->was_lost, true);
+  if (waits) {
+    for (size_t i = reading->lists.size(); i > 0; --i) {
+      if (!reading->lists[i - 1].list->status().ok()) put_off(reading, i - 1);
+    }
+    return true;
   }
-  end(&reads, at);
-  return true;
+  if (status->ok()) *status = target.state.status();
+  *status = Status::Unavailable(target.state.name() + " could not be read: " + std::string(status->message()));
+  return false;
+}
+
+// What the list was to read waits for a connection. Requires: it is not pending.
+void ReadLanes::put_off(Reading* reading, size_t list) {
+  const rdma::WorkList& requests = *reading->lists[list].list;
+  (list < reading->posted ? read_again : withdrawn).hit();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const rdma::WorkRequest& request = requests[i];
+    reading->apart.push_back({request.remote.address - reading->base, request.local.data(), request.local.bytes()});
+  }
+  reading->lists.erase(reading->lists.begin() + static_cast<std::ptrdiff_t>(list));
+  if (list < reading->posted) --reading->posted;
+}
+
+// Lists that are not posted yet name a connection, which may have ended. Requires: the lane's mutex.
+void ReadLanes::withdraw(size_t lane, Reading* reading) {
+  const auto& connections = reading->target->connections;
+  const bool stands =
+      lane < connections.size() && connections[lane]->is_open() && connections[lane]->openings() == reading->opening;
+  while (!stands && reading->lists.size() > reading->posted) put_off(reading, reading->lists.size() - 1);
 }
 
 // Requires: the lane's mutex; nothing of it is in flight.
@@ -148,6 +211,7 @@ void ReadLanes::forget(uint64_t ticket) {
   const auto at = readings.find(ticket);
   BONSAI_CHECK(at != readings.end());
   at->second.lists.resize(at->second.posted);
+  at->second.apart.clear();
   at->second.forgotten = true;
 }
 

@@ -2,8 +2,8 @@
 // The reads of a link, as base::FarReads has them. A thread reads over a lane of its own, if there are as many; READs
 // are posted when they are begun.
 //
-// A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. The end of
-// a connection, as soon as a read meets it, loses its target: no lane reads from there any more.
+// A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. What a
+// connection has left unread is read again over the next one, whose making its reader waits for (connector.h).
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_READ_LANES_H_
@@ -18,6 +18,7 @@
 
 #include "base/nvm/far_reads.h"
 #include "scale/connection.h"
+#include "scale/connector.h"
 #include "scale/registered_pool.h"
 
 namespace bonsai::scale {
@@ -26,10 +27,10 @@ class ReadLanes {
  public:
   using Piece = base::FarReads::Piece;
 
-  // Requires: fabric and lanes outlive it.
+  // Requires: fabric, lanes and connector outlive it.
   ReadLanes(const rdma::Fabric& fabric, std::span<const std::unique_ptr<Lane>> lanes,
-            std::shared_ptr<RegisteredPool> pool)
-      : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), reads_(lanes.size()) {}
+            std::shared_ptr<RegisteredPool> pool, const Connector& connector)
+      : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), connector_(connector), reads_(lanes.size()) {}
 
   [[nodiscard]] base::FarReads::Memory memory(size_t bytes) { return pool_->take(bytes); }
   [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
@@ -53,7 +54,12 @@ class ReadLanes {
     size_t posted = 0;  // of them
     std::shared_ptr<const void> holder;
     bool forgotten = false;
-    Status refused = {};  // why some were not posted
+    Status refused = {};            // why some were not posted
+    uint64_t opening = 0;           // of the connection that the lists name
+    uint64_t base = 0;              // of the target's bytes, as they name it
+    std::vector<Piece> apart = {};  // that wait for a connection
+    bool was_refused = false;       // by the node, once
+    bool was_lost = false;          // there was an attempt to connect to a target whose updates have failed
   };
   // Of one lane; under its mutex.
   struct LaneReads {
@@ -64,7 +70,11 @@ class ReadLanes {
 
   [[nodiscard]] size_t lane_of_caller() const;
   [[nodiscard]] rdma::Slice slice_to(const LinkTarget& target, std::byte* to, uint64_t n) const;
-  void add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const Piece& piece, const rdma::Region** last);
+  void add_all(size_t lane, Reading* reading, std::span<const Piece> pieces);
+  void add(LaneReads* reads, Reading* reading, Connection* connection, const Piece& piece, const rdma::Region** last);
+  static void put_off(Reading* reading, size_t list);
+  void withdraw(size_t lane, Reading* reading);
+  [[nodiscard]] bool goes_on(size_t lane, Reading* reading, Status* status);
   static void add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to);
   static void post(const Lane& lane, Reading* reading);
   static void end(LaneReads* reads, std::map<uint64_t, Reading>::iterator at);
@@ -73,6 +83,7 @@ class ReadLanes {
   const rdma::Fabric& fabric_;
   const std::span<const std::unique_ptr<Lane>> lanes_;
   const std::shared_ptr<RegisteredPool> pool_;
+  const Connector& connector_;
   std::vector<LaneReads> reads_;  // by lane
 };
 

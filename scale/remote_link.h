@@ -9,7 +9,8 @@
 // Bytes are named by target and offset. What is resident is in the target's mirror (mirror.h); all else is carried:
 // read to memory of the link's pool, and written from there.
 //
-// Failure is a state of a target (target_state.h); other targets are not affected. Every wait is bounded by limit_ms.
+// Failure is a state of a target (target_state.h); other targets are not affected. Connections that have ended are made
+// anew (connector.h), and updates and reads wait meanwhile. Every wait is bounded by limit_ms.
 //
 // Thread-safety: lanes: any thread. The rest: one caller, while nobody uses the target.
 #ifndef BONSAI_SCALE_REMOTE_LINK_H_
@@ -26,6 +27,7 @@
 #include "rdma/credentials.h"
 #include "rdma/fabric.h"
 #include "scale/connection.h"
+#include "scale/connector.h"
 #include "scale/pool_requests.h"
 #include "scale/read_lanes.h"
 #include "scale/registered_pool.h"
@@ -86,15 +88,15 @@ class RemoteLink {
       : fabric_(std::move(fabric)), options_(options) {}
 
   Status start();
-  Status connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer);
+  Status ask(LinkTarget* target, PoolOp op, uint64_t bytes, ServedPool* pool);
   Status release(size_t target, PoolOp op);
   void close_all();
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   const LinkOptions options_;
-  uint64_t session_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;  // fixed once made
   std::shared_ptr<RegisteredPool> pool_;
+  std::optional<Connector> connector_;
   std::optional<PoolRequests> requests_;
   std::optional<WriteLanes> writes_;
   std::optional<ReadLanes> reads_;

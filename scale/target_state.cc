@@ -2,23 +2,51 @@
 #include "scale/target_state.h"
 
 namespace bonsai::scale {
+namespace {
+
+constexpr bool kInPage = true;  // a group of one is never without its member
+
+// What happened, of an event after which updates fail.
+std::string_view text_of(TargetState::Event event) {
+  switch (event) {
+    case TargetState::Event::kReplaced:
+      return "belongs to another owner now";
+    case TargetState::Event::kLeft:
+      return "was given back";
+    default:
+      return "did not confirm a write";
+  }
+}
+
+}  // namespace
 
 Status TargetState::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
 }
 
-void TargetState::fail_write(const Status& why) { worsen(Stage::kReadOnly, "did not confirm a write", why); }
-void TargetState::lose(const Status& why) { worsen(Stage::kLost, "has lost a connection", why); }
-
-void TargetState::worsen(Stage stage, std::string_view what, const Status& why) {
+void TargetState::note(Event event, const Status& why) {
   const std::lock_guard lock(mutex_);
-  if (status_.ok()) {
-    status_ = Status::Unavailable(name_ + " " + std::string(what) + " (" + std::string(why.message()) +
+  const State before = state();
+  const membership::Transition transition = membership::next(before, event, kInPage);
+  const bool fails = (transition.actions & (membership::kFailUpdates | membership::kEndEverything)) != 0;
+  if (event == Event::kConfirmed) attempt_ = Status::OK();
+  if (fails && status_.ok()) {
+    const Status& reason = event == Event::kGivenUp && !attempt_.ok() ? attempt_ : why;
+    status_ = Status::Unavailable(name_ + " " + std::string(text_of(event)) + " (" + std::string(reason.message()) +
                                   "); what was acknowledged is kept there: see that its node runs, close the store and "
                                   "open it again");
   }
-  if (stage > stage_.load(std::memory_order_relaxed)) stage_.store(stage, std::memory_order_release);
+  State after = transition.to;
+  // An answer that is late, or "no": as far as is known the confirmed connections are whole, and reads go on.
+  const bool whole = event == Event::kGivenUp && before == State::kInSync;
+  if (whole) after = membership::next(after, Event::kConfirmed, kInPage).to;
+  state_.store(after, std::memory_order_release);
+}
+
+void TargetState::note_attempt(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  attempt_ = why;
 }
 
 }  // namespace bonsai::scale

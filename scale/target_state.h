@@ -1,48 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether one target of a link still takes writes and reads, and why not.
+// One target's state, as its link sees it (membership/member_state.h), and why its updates have failed. The target is a
+// group of one: it is in every page.
 //
-// A target only gets worse: it takes writes and reads; reads only, after a write that was not confirmed; nothing, after
-// one of its connections has ended. The first reason stays.
+//   in sync     updates are posted, reads go there
+//   silent      a connection has ended: updates and reads wait for a new one
+//   lost        updates have failed for good; reads come back with a new connection
+//   read only   reads go there, updates are refused
+//   ended       somebody else owns the pool, or it was given back: everything is refused
 //
 // Thread-safety: all methods.
 #ifndef BONSAI_SCALE_TARGET_STATE_H_
 #define BONSAI_SCALE_TARGET_STATE_H_
 
 #include <atomic>
-#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
 
 #include "bonsai/status.h"
+#include "scale/membership/member_state.h"
 
 namespace bonsai::scale {
 
 class TargetState {
  public:
-  // `name`: the target as users name it.
+  using State = membership::State;
+  using Event = membership::Event;
+
+  // `name`: the target as users name it. It is being connected to.
   explicit TargetState(std::string name) : name_(std::move(name)) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] bool takes_writes() const { return stage() == Stage::kServing; }
-  [[nodiscard]] bool takes_reads() const { return stage() != Stage::kLost; }
-  // OK, or Unavailable: what happened first, and what to do.
+  [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }
+
+  // Updates may be posted now.
+  [[nodiscard]] bool takes_updates() const { return membership::takes_updates(state()); }
+  // No update has failed: those that are not answered are waited for.
+  [[nodiscard]] bool awaits_updates() const {
+    const State now = state();
+    return now == State::kInSync || now == State::kSilent;
+  }
+  // Reads may be posted now.
+  [[nodiscard]] bool takes_reads() const { return membership::takes_reads(state()); }
+  // A new connection is wanted.
+  [[nodiscard]] bool is_apart() const {
+    const State now = state();
+    return now == State::kSilent || now == State::kLost;
+  }
+  // OK as long as no update has failed. Else Unavailable: what happened first, and what to do.
   [[nodiscard]] Status status() const;
 
-  // A write may not be durable: the target takes no more writes.
-  void fail_write(const Status& why);
-  // A connection has ended: the target takes nothing any more.
-  void lose(const Status& why);
+  // Something has happened to the target. `why`: the reason, for status().
+  void note(Event event, const Status& why = Status::OK());
+  // An attempt to connect again has failed. The last one is the reason if the target is given up.
+  void note_attempt(const Status& why);
 
  private:
-  enum class Stage : uint8_t { kServing, kReadOnly, kLost };
-  [[nodiscard]] Stage stage() const { return stage_.load(std::memory_order_acquire); }
-  void worsen(Stage stage, std::string_view what, const Status& why);
-
   const std::string name_;
-  std::atomic<Stage> stage_{Stage::kServing};
-  mutable std::mutex mutex_;  // of the reason
-  Status status_;
+  std::atomic<State> state_{State::kConnecting};
+  mutable std::mutex mutex_;  // of changes, and of the reason
+  Status status_, attempt_;
 };
 
 }  // namespace bonsai::scale

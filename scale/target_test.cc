@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kBytes = uint64_t{1} << 20;
 constexpr uint64_t kMark = 0x4b52414d;
-constexpr base::Site kTargetFlush{"test.flush"}, kTargetFence{"test.fence"};
+constexpr base::Site kTargetFlushSite{"test.flush"}, kTargetFenceSite{"test.fence"};
 
 class TargetTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -56,8 +56,8 @@ class TargetTest : public ::testing::TestWithParam<bool> {
     ASSERT_EQ("OK", (*made)[0].create(kBytes).ToString());
     const auto volume = made->hooked_volume();
     constexpr uint64_t kWord = 1;
-    volume->nt_copy(Addr(0, 0), &kWord, sizeof kWord, kTargetFlush);
-    ASSERT_TRUE(volume->fence(kTargetFence));
+    volume->nt_copy(Addr(0, 0), &kWord, sizeof kWord, kTargetFlushSite);
+    ASSERT_TRUE(volume->fence(kTargetFenceSite));
     ASSERT_EQ("OK", made->complete().ToString());
   }
 
@@ -91,8 +91,8 @@ TEST_P(TargetTest, WhatIsWrittenToItsMediumIsReadFromIt) {
     for (const auto& target : *made) ASSERT_EQ("OK", target->create(kBytes).ToString());
     EXPECT_EQ(made->need_hooks(), GetParam());
     const auto volume = made->hooked_volume();
-    volume->nt_copy(Addr(1, kBytes / 2), content, sizeof content, kTargetFlush);
-    ASSERT_TRUE(volume->fence(kTargetFence));
+    volume->nt_copy(Addr(1, kBytes / 2), content, sizeof content, kTargetFlushSite);
+    ASSERT_TRUE(volume->fence(kTargetFenceSite));
     for (const auto& target : *made) EXPECT_EQ("OK", target->sync().ToString());
     ASSERT_EQ("OK", made->complete().ToString());
     EXPECT_EQ(made->traffic().messages() != 0, GetParam());

@@ -10,12 +10,19 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/probe.h"
 
 namespace bonsai::scale {
 namespace {
 
 constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
+// After so many rounds a fence that waits looks at its connections; its naps are of a millisecond then.
+constexpr uint64_t kLookRounds = 2'048;
+
+base::Probe looked{"link.looked_at_a_connection"};
+base::Probe sent_again{"link.write_sent_again"};
+base::Probe sent_in_parts{"link.write_sent_again_waits"};
 
 }  // namespace
 
@@ -109,13 +116,15 @@ rdma::Slice WriteLanes::source(const LinkTarget& target, const WriteRange& range
   return pool_->slice(batch->bounced.emplace_back(std::move(bounce)).get(), part);
 }
 
-void WriteLanes::choose(const Queue& queue, Batch* batch) {
-  for (const WriteRange& range : queue.ranges) {
+// As many of the ranges as one posting takes, and as there is registered memory for.
+void WriteLanes::choose(const LinkTarget& target, size_t lane, std::span<const WriteRange> ranges, Batch* batch) {
+  const rdma::RemoteRegion& region = target.connections[lane]->region();
+  for (const WriteRange& range : ranges) {
     for (batch->begun = 0; batch->begun < range.bytes;) {
       if (batch->count == batch->writes.size()) return;
-      const rdma::Slice from = source(*queue.target, range, batch);
+      const rdma::Slice from = source(target, range, batch);
       if (from.bytes() == 0) return;
-      batch->writes[batch->count++] = {from, queue.target->pool.region.at(range.offset + batch->begun)};
+      batch->writes[batch->count++] = {from, region.at(range.offset + batch->begun)};
       batch->begun += from.bytes();
     }
     ++batch->whole;
@@ -128,7 +137,7 @@ bool WriteLanes::post_next(Noted* mine, Queue* queue) {
   LinkTarget& target = *queue->target;
   std::vector<WriteRange>& ranges = queue->ranges;
   Batch batch;
-  choose(*queue, &batch);
+  choose(target, queue->lane, ranges, &batch);
   if (batch.count == 0) return false;
   Connection& connection = *target.connections[queue->lane];
   Connection::Posting* posting = nullptr;
@@ -148,6 +157,28 @@ bool WriteLanes::post_next(Noted* mine, Queue* queue) {
   return true;
 }
 
+// Sends what an earlier connection has left unanswered. False: some of it is not sent yet. Requires: the lane's mutex;
+// the target takes updates.
+bool WriteLanes::send_again(LinkTarget* target, size_t lane) {
+  Connection& connection = *target->connections[lane];
+  for (Connection::Posting* next = nullptr; (next = connection.to_send_again()) != nullptr;) {
+    if (!connection.is_open()) return false;
+    Batch batch;
+    choose(*target, lane, next->ranges, &batch);
+    if (batch.whole < next->ranges.size()) return false;  // no memory now
+    const Status status = connection.send_again(std::span(batch.writes.data(), batch.count));
+    if (status.ok()) {
+      sent_again.hit();
+      next->bounced = std::move(batch.bounced);
+      continue;
+    }
+    if (!status.IsBusy()) fail(target, lane, status);
+    if (status.IsBusy()) sent_in_parts.hit();
+    return false;
+  }
+  return connection.is_open();
+}
+
 // Requires: the lane's mutex. Lets no sibling run.
 void WriteLanes::post(Noted* mine, size_t lane) {
   for (Queue& queue : mine->queues) {
@@ -156,9 +187,12 @@ void WriteLanes::post(Noted* mine, size_t lane) {
     std::erase_if(queue.ranges, [&places](const WriteRange& range) {
       return range.place != nullptr && places.given_up(*range.place);
     });
-    while (!queue.ranges.empty() && queue.target->state.takes_writes() && post_next(mine, &queue)) {
+    const TargetState& state = queue.target->state;
+    if (!state.awaits_updates()) queue.ranges.clear();
+    if (!state.takes_updates()) continue;
+    if (!queue.target->connections[lane]->is_whole() && !send_again(queue.target, lane)) continue;
+    while (!queue.ranges.empty() && state.takes_updates() && post_next(mine, &queue)) {
     }
-    if (!queue.target->state.takes_writes()) queue.ranges.clear();
   }
 }
 
@@ -166,9 +200,15 @@ void WriteLanes::post(Noted* mine, size_t lane) {
 void WriteLanes::retire(const Noted& mine, size_t lane) {
   static_cast<void>(lanes_[lane]->worker->poll());
   for (const Posted& posted : mine.posted) {
-    if (posted.lane != lane || !posted.target->state.takes_writes()) continue;
-    if (const Status status = posted.target->connections[lane]->retire(); !status.ok()) {
-      fail(posted.target, lane, status);
+    LinkTarget* const target = posted.target;
+    if (posted.lane != lane || !target->state.takes_updates()) continue;
+    Connection& connection = *target->connections[lane];
+    if (!connection.is_open()) continue;
+    const Status status = connection.retire();
+    if (!status.ok()) [[unlikely]] {
+      fail(target, lane, status);
+    } else if (!connection.is_whole()) [[unlikely]] {
+      static_cast<void>(send_again(target, lane));
     }
   }
 }
@@ -176,7 +216,7 @@ void WriteLanes::retire(const Noted& mine, size_t lane) {
 // Forgets what is durable, also what other threads' polls have seen, and what has failed.
 void WriteLanes::settle(Noted* mine) {
   std::erase_if(mine->posted, [](const Posted& posted) {
-    return !posted.target->state.takes_writes() || posted.target->connections[posted.lane]->answered(posted.number);
+    return !posted.target->state.awaits_updates() || posted.target->connections[posted.lane]->answered(posted.number);
   });
   for (uint64_t lanes = mine->lanes; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(lanes));
@@ -196,39 +236,74 @@ void WriteLanes::advance(Noted* mine) {
   settle(mine);
 }
 
+// The thread's targets that want new connections.
+std::vector<LinkTarget*> WriteLanes::apart(const Noted& mine) {
+  std::vector<LinkTarget*> apart;
+  const auto add = [&apart](LinkTarget* target) {
+    if (!target->state.is_apart() || std::find(apart.begin(), apart.end(), target) != apart.end()) return;
+    apart.push_back(target);
+  };
+  for (const Posted& posted : mine.posted) add(posted.target);
+  for (const Queue& queue : mine.queues) {
+    if (!queue.ranges.empty()) add(queue.target);
+  }
+  return apart;
+}
+
+// An answer may be late for two reasons. The node is stopped or busy: then its memory answers all the same. Or its end
+// of the connection is gone, without a word that has arrived here: then this end breaks.
+void WriteLanes::look_for(Noted* mine) {
+  for (const Posted& posted : std::vector<Posted>(mine->posted)) {  // siblings may change it
+    const std::lock_guard lock(lanes_[posted.lane]->mutex);
+    if (!posted.target->state.takes_updates() || !posted.target->connections[posted.lane]->is_open()) continue;
+    std::shared_ptr<std::byte> to = pool_->take(sizeof(uint64_t));
+    const rdma::Slice slice = pool_->slice(to.get(), sizeof(uint64_t));
+    if (slice.region() == nullptr) continue;
+    looked.hit();
+    posted.target->connections[posted.lane]->look(slice, std::move(to), lanes_[posted.lane]->worker.get());
+  }
+}
+
 bool WriteLanes::fence(const LinkTarget& target) {
   Noted& mine = noted_.mine();
+  uint64_t rounds = 0;
   uint64_t last = 0;  // of this thread's postings that this fence answers for, + 1; 0: not all are posted yet
   for (base::BoundedWait wait("link.fence", limit_ms_); mine.lanes != 0; wait.pause()) {
     advance(&mine);
     if (last == 0 && mine.all_posted()) last = mine.orders + 1;
     if (last != 0 && (mine.posted.empty() || mine.posted.front().order >= last)) break;
+    if (++rounds % kLookRounds == 0) look_for(&mine);
+    for (LinkTarget* const silent : apart(mine)) {
+      connector_.reconnect(silent);
+      static_cast<void>(wait.watch_ns());  // an attempt counts as a whole
+    }
     if (wait.expired()) {
       fail_late(&mine, last, Status::Unavailable("no answer within " + std::to_string(limit_ms_) + " ms"));
       break;
     }
   }
-  return target.state.takes_writes();
+  return target.state.awaits_updates();
 }
 
 // The targets that have not answered in time what was posted before `last` (0: or have not taken what was noted) take
 // no more writes.
 void WriteLanes::fail_late(Noted* mine, uint64_t last, const Status& why) {
   for (const Posted& posted : mine->posted) {
-    if (last == 0 || posted.order < last) posted.target->state.fail_write(why);
+    if (last == 0 || posted.order < last) posted.target->state.note(TargetState::Event::kGivenUp, why);
   }
   for (Queue& queue : mine->queues) {
     if (last != 0 || queue.ranges.empty()) continue;
-    queue.target->state.fail_write(why);
+    queue.target->state.note(TargetState::Event::kGivenUp, why);
     queue.ranges.clear();
   }
   settle(mine);
 }
 
-// A write failed. Requires: the lane's mutex.
+// A write failed. With the connection it is sent again, over the next one; not what the medium has refused, nor what
+// the node refuses twice: its answer to the first may be of an opening before. Requires: the lane's mutex.
 void WriteLanes::fail(LinkTarget* target, size_t lane, const Status& why) {
-  target->state.fail_write(why);
-  static_cast<void>(target->note_lost(lane, why));
+  const bool again = why.IsUnavailable() || (!why.IsIoError() && !target->connections[lane]->refused_again());
+  target->state.note(again ? TargetState::Event::kBroken : TargetState::Event::kGivenUp, why);
 }
 
 }  // namespace bonsai::scale

@@ -13,8 +13,11 @@
 //     fence only when somebody else's bytes are there.
 //   - fence() answers true only when everything that its thread noted for that target before is durable, also what a
 //     sibling coroutine's fence of the same thread has posted.
-//   - A target's first failure is final: whether bytes in flight are durable is not known any more. Other targets are
-//     not affected.
+//   - **Writes that a connection has left unanswered are sent again**, in their order and before anything else of the
+//     lane (connection.h): resident bytes as they are then, which is the same or newer. A fence waits meanwhile. It
+//     answers late, or false for ever.
+//   - A write that the node's medium has refused, or that is not answered in time, fails the target for good. Other
+//     targets are not affected.
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_WRITE_LANES_H_
@@ -29,15 +32,17 @@
 
 #include "base/nvm/per_thread.h"
 #include "scale/connection.h"
+#include "scale/connector.h"
 #include "scale/registered_pool.h"
 
 namespace bonsai::scale {
 
 class WriteLanes {
  public:
-  // Requires: the lanes outlive it. `limit_ms`: of a fence.
-  WriteLanes(std::span<const std::unique_ptr<Lane>> lanes, std::shared_ptr<RegisteredPool> pool, uint64_t limit_ms)
-      : lanes_(lanes), pool_(std::move(pool)), limit_ms_(limit_ms) {}
+  // Requires: lanes and connector outlive it. `limit_ms`: of a fence.
+  WriteLanes(std::span<const std::unique_ptr<Lane>> lanes, std::shared_ptr<RegisteredPool> pool,
+             const Connector& connector, uint64_t limit_ms)
+      : lanes_(lanes), pool_(std::move(pool)), connector_(connector), limit_ms_(limit_ms) {}
 
   // The calling thread stored the mirror's aligned word at `offset`. Of the words that it stores so and then notes, an
   // earlier one never reaches the target after a later one: stores to one line keep their order.
@@ -95,7 +100,10 @@ class WriteLanes {
     uint64_t begun = 0;  // bytes of the next range that are in it, too
     std::vector<std::shared_ptr<std::byte>> bounced = {};
   };
-  void choose(const Queue& queue, Batch* batch);
+  void choose(const LinkTarget& target, size_t lane, std::span<const WriteRange> ranges, Batch* batch);
+  [[nodiscard]] bool send_again(LinkTarget* target, size_t lane);
+  void look_for(Noted* mine);
+  [[nodiscard]] static std::vector<LinkTarget*> apart(const Noted& mine);
   [[nodiscard]] rdma::Slice source(const LinkTarget& target, const WriteRange& range, Batch* batch);
   void retire(const Noted& mine, size_t lane);
   static void settle(Noted* mine);
@@ -104,6 +112,7 @@ class WriteLanes {
 
   const std::span<const std::unique_ptr<Lane>> lanes_;
   const std::shared_ptr<RegisteredPool> pool_;
+  const Connector& connector_;
   const uint64_t limit_ms_;
   base::PerThread<Noted> noted_;
 };

@@ -544,6 +544,7 @@ TEST_F(RemoteStore, RecoveryFetchesInLargePieces) {
   EXPECT_GE(reads.bytes, reads.messages * (uint64_t{64} << 10)) << "the first page included";
   std::string value;
   for (uint64_t i = 0; i < records; i += 997) ASSERT_TRUE(db_->Get(std::to_string(i * 7919), &value).ok()) << i;
+  db_.reset();  // before its node
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 #include "store/session.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
 #include "base/key.h"
+#include "base/memory.h"
+#include "store/options.h"
 
 namespace bonsai::store {
 

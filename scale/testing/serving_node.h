@@ -40,14 +40,21 @@ class ServingNode {
 
   ServingNode(rdma::ShmNetwork* network, const std::string& folder, const rdma::Secret* secret = nullptr,
               MakeMedia make_media = nullptr, const std::string& address = "node")
-      : fabric_(network->make_fabric()) {
-    PoolServer::Config config;
-    config.make_media = std::move(make_media);
-    config.folder = folder;
-    config.address = address;
-    config.secret = secret;
-    const Status status = PoolServer::make(fabric_.get(), config, &server_);
+      : network_(*network) {
+    config_.make_media = std::move(make_media);
+    config_.folder = folder;
+    config_.address = address;
+    config_.secret = secret;
+    start();
+  }
+  ~ServingNode() { end(); }
+
+  // As a new process. Requires: it was ended.
+  void start() {
+    fabric_ = network_.make_fabric();
+    const Status status = PoolServer::make(fabric_.get(), config_, &server_);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    stop_.store(false);
     thread_ = base::Thread("server", [this] {
       while (!stop_.load()) {
         const bool pausing = paused_.load();
@@ -60,9 +67,12 @@ class ServingNode {
       }
     });
   }
-  ~ServingNode() {
+  // Its process ends, and all connections with it.
+  void end() {
     stop_.store(true);
     thread_.join();
+    server_.reset();
+    fabric_.reset();
   }
   ServingNode(const ServingNode&) = delete;
   ServingNode& operator=(const ServingNode&) = delete;
@@ -77,6 +87,8 @@ class ServingNode {
   }
 
  private:
+  rdma::ShmNetwork& network_;
+  PoolServer::Config config_;
   std::unique_ptr<rdma::Fabric> fabric_;
   std::unique_ptr<PoolServer> server_;
   std::atomic<bool> stop_{false}, paused_{false}, silent_{false};

@@ -66,7 +66,8 @@ struct Plan {
     clients = static_cast<uint32_t>(1 + dice.below(3));
     operations = static_cast<int>(8 + dice.below(dice.chance(1, 4) ? 120 : 40));
     sittings = static_cast<int>(1 + dice.below(3));
-    limit_ms = 5 + dice.below(20);
+    // Half of the troubles are over sooner than that, or all.
+    limit_ms = dice.chance(1, 2) ? 5 + dice.below(20) : 300;
     domain = dice.chance(1, 4) ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
     stay_per_256 = std::array<uint32_t, 3>{0, 160, 235}[dice.below(3)];
     options.create_if_missing = true;

@@ -42,6 +42,8 @@ constexpr Rule kRules[] = {
     {scale::kOwnerReplaced, "two owners of a pool at once"},
     {scale::kReadNotAwaited, "a buffer is used again before its READ is complete"},
     {scale::kCopyUsedAgain, "a buffer is used again before its WRITE is complete"},
+    {scale::kSendAgainSkipped, "unanswered writes are not sent again"},
+    {scale::kReadAgainSkipped, "unanswered reads are not repeated"},
     {persist::kAppendFailureIgnored, "a failed append is taken for durable"},
     {persist::kHeaderWithRuns, "headers go with their runs"},
     {persist::kCommitFailureIgnored, "a failed commit is taken for durable"},

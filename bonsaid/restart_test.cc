@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store over shm whose bonsaid is killed and restarted, or stopped and continued, while clients work: operations are
+// late, and none fails.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/testing/budget.h"
+#include "bonsai/db.h"
+#include "bonsaid/testing/child.h"
+#include "testing/scratch.h"
+
+namespace bonsai::bonsaid {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
+
+class Restart : public ::testing::Test {
+ protected:
+  Restart() {
+    for (const std::string& folder : {pools_, meeting_}) fs::create_directory(folder);
+    fs::permissions(meeting_, fs::perms::owner_all);
+    ::setenv("BONSAI_SHM_FOLDER", meeting_.c_str(), 1);
+  }
+  ~Restart() override { ::unsetenv("BONSAI_SHM_FOLDER"); }
+
+  void start() {
+    const std::string folder = scratch_.file("run." + std::to_string(starts_++));
+    fs::create_directory(folder);
+    daemon_.emplace(folder, std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + pools_, "--listen=shm://n",
+                                                     "--domain=adr", "--litmus_ms=5"});
+    ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  }
+  void kill() {
+    daemon_->signal(SIGKILL);
+    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+  }
+  static Options options(uint32_t wait_ms_max) {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = uint64_t{4} << 20;
+    options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
+    options.fabric_wait_ms_max = wait_ms_max;
+    return options;
+  }
+
+  testing::ScratchFolder scratch_;
+  const std::string pools_ = scratch_.file("pools"), meeting_ = scratch_.file("meeting");
+  int starts_ = 0;
+  std::optional<Child> daemon_;
+};
+
+// Threads that read and update, with what they have written and how long they have waited.
+class Load {
+ public:
+  explicit Load(DB* db) {
+    for (uint64_t i = 0; i < kThreads; ++i) threads_.emplace_back([this, db, i] { work(db, i); });
+  }
+  ~Load() { end(); }
+  void end() {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  // Returns when each thread has done so many further operations.
+  void await(uint64_t operations) {
+    for (uint64_t i = 0; i < kThreads; ++i) {
+      const uint64_t until = done_[i].load() + operations;
+      for (int tries = 0; done_[i].load() < until; ++tries) {
+        ASSERT_LT(tries, 60'000) << "a thread stands: " << failure();
+        ASSERT_EQ(failure(), "");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+  std::string failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  // Requires: ended. How many milliseconds the longest of so many operations in a thousand took, and the longest.
+  [[nodiscard]] std::pair<uint64_t, uint64_t> waits(uint64_t in_a_thousand) const {
+    std::vector<uint64_t> all;
+    for (const std::vector<uint64_t>& mine : us_) all.insert(all.end(), mine.begin(), mine.end());
+    std::sort(all.begin(), all.end());
+    return {all[all.size() - 1 - all.size() * in_a_thousand / 1'000] / 1'000, all.back() / 1'000};
+  }
+  void expect_kept(DB* db) const {
+    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+      for (uint64_t key = 0; key < kKeysEach; ++key) {
+        std::string value;
+        const Status status = db->Get(key_of(thread, key), &value);
+        if (held_[thread][key] == 0) {
+          EXPECT_TRUE(status.IsNotFound());
+          continue;
+        }
+        EXPECT_EQ("OK", status.ToString());
+        EXPECT_EQ(value, value_of(held_[thread][key])) << thread << " " << key;
+      }
+    }
+  }
+
+ private:
+  static constexpr uint64_t kThreads = 3, kKeysEach = 200;
+
+  static std::string key_of(uint64_t thread, uint64_t key) {
+    return "t" + std::to_string(thread) + "k" + std::to_string(key);
+  }
+  void fail(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = what;
+  }
+  // Half reads and half updates of its own keys, and now and then a scan.
+  void work(DB* db, uint64_t thread) {
+    std::vector<uint64_t>& held = held_[thread];
+    held.resize(kKeysEach);
+    for (uint64_t number = 1; !stop_.load() && failure().empty(); ++number) {
+      const uint64_t key = number * 7919 / 3 % kKeysEach;
+      const auto begin = std::chrono::steady_clock::now();
+      std::string value, expected = held[key] == 0 ? "" : value_of(held[key]);
+      Status status;
+      if (number % 64 == 0) {
+        status = db->Scan(ScanOptions(), key_of(thread, 0), [&](std::string_view, std::string_view) { return true; });
+      } else if (number % 2 == 0) {
+        status = db->Put(key_of(thread, key), value_of(number));
+        held[key] = number;
+      } else {
+        status = db->Get(key_of(thread, key), &value);
+        if (status.IsNotFound()) status = Status::OK();
+        if (value != expected) fail("a value that is not the last one: " + value);
+      }
+      if (!status.ok()) fail(status.ToString());
+      us_[thread].push_back(static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count()));
+      done_[thread].fetch_add(1);
+    }
+  }
+
+  std::array<std::vector<uint64_t>, kThreads> held_, us_;
+  std::array<std::atomic<uint64_t>, kThreads> done_{};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::string failure_;
+  std::vector<std::thread> threads_;
+};
+
+// The daemon is killed and restarted, and stopped and continued, under load: operations are late, and none fails.
+TEST_F(Restart, DelaysOperationsAndFailsNone) {
+  start();
+  std::unique_ptr<DB> db;
+  ASSERT_EQ("OK", DB::Open(options(60'000), "shm://n/a", &db).ToString());
+  const int rounds = testing::budget(3, 6, 20), stopped_ms = testing::budget(100, 300, 8'000);
+  {
+    Load load(db.get());
+    load.await(200);
+    for (int round = 0; round < rounds && !HasFailure(); ++round) {
+      const std::unique_ptr<Iterator> iterator = db->NewIterator(ReadOptions());
+      iterator->SeekToFirst();
+      kill();
+      std::this_thread::sleep_for(std::chrono::milliseconds(round % 2 * stopped_ms));
+      start();
+      load.await(50);
+      uint64_t passed = 0;
+      for (; iterator->Valid(); iterator->Next()) ++passed;
+      EXPECT_EQ("OK", iterator->status().ToString());
+      EXPECT_GT(passed, 0U);
+      daemon_->signal(SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(stopped_ms));
+      daemon_->signal(SIGCONT);
+      load.await(50);
+    }
+    load.end();
+    EXPECT_EQ(load.failure(), "");
+    const auto [usual_ms, longest_ms] = load.waits(1);
+    std::printf("%d restarts, %d stops of %d ms: 0 failed operations; p99.9 %llu ms, longest %llu ms\n", rounds, rounds,
+                stopped_ms, static_cast<unsigned long long>(usual_ms), static_cast<unsigned long long>(longest_ms));
+    load.expect_kept(db.get());
+    ASSERT_EQ("OK", db->Close().ToString());
+    ASSERT_EQ("OK", DB::Open(options(60'000), "shm://n/a", &db).ToString());
+    load.expect_kept(db.get());
+  }
+  db.reset();
+  CheckReport report;
+  EXPECT_EQ("OK", Check("shm://n/a", &report).ToString());
+  EXPECT_TRUE(report.ok());
+}
+
+// Beyond the bound updates fail for as long as the store is open. Reads come back when the daemon does.
+TEST_F(Restart, BeyondTheBoundUpdatesAreUnavailableAndReadsComeBack) {
+  start();
+  std::unique_ptr<DB> db;
+  ASSERT_EQ("OK", DB::Open(options(500), "shm://n/a", &db).ToString());
+  for (int i = 0; i < 500; ++i) ASSERT_EQ("OK", db->Put("key" + std::to_string(i), value_of(1'000)).ToString());
+  ASSERT_EQ("OK", db->Drain().ToString());
+  kill();
+  const Status failed = db->Put("late", "v");
+  EXPECT_TRUE(failed.IsUnavailable()) << failed.ToString();
+  EXPECT_NE(failed.message().find("shm://n/a"), std::string::npos) << failed.ToString();
+  start();
+  for (int i = 0; i < 500; ++i) {
+    std::string value;
+    Status status = db->Get("key" + std::to_string(i), &value);
+    for (int tries = 0; tries < 2'000 && status.IsUnavailable(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      status = db->Get("key" + std::to_string(i), &value);
+    }
+    ASSERT_EQ("OK", status.ToString());
+    ASSERT_EQ(value, value_of(1'000));
+  }
+  EXPECT_TRUE(db->Put("late", "v").IsUnavailable());
+}
+
+}  // namespace
+}  // namespace bonsai::bonsaid

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/connector.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/probe.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+
+namespace bonsai::scale {
+namespace {
+
+constexpr uint64_t kConnectPauseMs = 1;  // between two attempts to open
+constexpr uint64_t kLastTryMsMax = 200;
+// Of one attempt's waits: an outage counts no longer steps.
+constexpr uint64_t kAttemptMsMax = base::BoundedWait::kWatchStepNsMax / base::kNsPerMs;
+constexpr uint64_t kAttemptsMin = 4;                // fit in the limit
+constexpr uint64_t kPauseNs = 10 * base::kNsPerMs;  // between attempts
+// A target whose updates have failed is tried for at most one part in so many of the time.
+constexpr uint64_t kLostShare = 5;
+
+base::Probe reconnected{"link.reconnected"};
+base::Probe attempt_failed{"link.attempt_to_reconnect_failed"};
+base::Probe given_up{"link.given_up"};
+
+Status nobody(const PoolClient& client, const Status& why) {
+  const TargetName& name = client.name();
+  return Status::Unavailable(name.text + ": no node answers at " + name.node + " (" + std::string(why.message()) +
+                             "); start bonsaid there, and see that both use the same folder or network");
+}
+
+}  // namespace
+
+Connector::Connector(std::shared_ptr<rdma::Fabric> fabric, std::span<const std::unique_ptr<Lane>> lanes,
+                     const rdma::Secret* secret, uint64_t limit_ms)
+    : fabric_(std::move(fabric)),
+      lanes_(lanes),
+      secret_(secret),
+      limit_ms_(limit_ms),
+      attempt_ms_(std::min(std::max<uint64_t>(limit_ms / kAttemptsMin, 1), kAttemptMsMax)) {
+  base::random_secret(std::as_writable_bytes(std::span(&session_, 1)));
+}
+
+Status Connector::try_to_connect(rdma::Worker* worker, const PoolClient& client, uint64_t limit_ms,
+                                 std::unique_ptr<rdma::Peer>* peer) const {
+  rdma::Hello own;
+  own.node = client.node();
+  own.session = session_;
+  if (secret_ != nullptr) secret_->sign(&own);
+  std::unique_ptr<rdma::Peer> made;
+  BONSAI_RETURN_IF_ERROR(worker->connect(client.name().node, own, limit_ms, &made));
+  if (secret_ != nullptr) BONSAI_RETURN_IF_ERROR(secret_->check_answer(own, made->hello()));
+  *peer = std::move(made);
+  return Status::OK();
+}
+
+Status Connector::connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer) const {
+  Status status;
+  // A node that is just being started is waited for. After the limit it is looked for once more, since this process may
+  // have been stopped.
+  uint64_t left_ms = limit_ms_;
+  for (bool last = false; !last; base::sleep_ms(kConnectPauseMs)) {
+    last = left_ms == 0;
+    const uint64_t begin_ns = base::now_ns();
+    status = try_to_connect(worker, client, last ? std::min(limit_ms_, kLastTryMsMax) : left_ms, peer);
+    if (!status.IsUnavailable()) return status;
+    left_ms -= std::min(left_ms, (base::now_ns() - begin_ns) / base::kNsPerMs + kConnectPauseMs);
+  }
+  return nobody(client, status);
+}
+
+Status Connector::open(LinkTarget* target, size_t lane, std::unique_ptr<rdma::Peer> peer) const {
+  std::unique_ptr<rdma::RemotePersist> persist;
+  BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), lanes_[lane]->worker.get(), std::move(peer),
+                                                   target->pool.domain, &persist));
+  target->connections[lane]->open(std::move(persist), target->pool.region);
+  return Status::OK();
+}
+
+void Connector::reconnect(LinkTarget* target) const {
+  if (!target->state.is_apart() || !target->connecting.try_lock()) return;
+  const std::lock_guard lock(target->connecting, std::adopt_lock);
+  const uint64_t begin_ns = base::now_ns();
+  if (!target->state.is_apart() || begin_ns < target->attempt_due_ns) return;
+  const std::string& node = target->client->name().node;
+  static_cast<void>(outage_ns(node));
+  const Status status = attempt(target);
+  if (status.ok()) {
+    reconnected.hit();
+    end_outage(node);
+    target->attempt_due_ns = 0;
+    return target->state.note(TargetState::Event::kConfirmed);
+  }
+  if (target->client->replaced()) return target->state.note(TargetState::Event::kReplaced, status);
+  attempt_failed.hit();
+  target->state.note_attempt(status);
+  const uint64_t end_ns = base::now_ns();
+  target->attempt_due_ns = end_ns + kPauseNs;
+  if (target->state.state() == TargetState::State::kLost) {
+    target->attempt_due_ns += (kLostShare - 1) * (end_ns - begin_ns);
+  } else if (outage_ns(node) >= limit_ms_ * base::kNsPerMs) {
+    given_up.hit();
+    target->state.note(TargetState::Event::kGivenUp, status);
+  }
+}
+
+// So long the node has been out of reach, as far as attempts have shown; it begins with the first. All its targets
+// share it, so that they do not wait one after another.
+uint64_t Connector::outage_ns(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  return outages_.try_emplace(node, "link.outage", limit_ms_).first->second.watch_ns();
+}
+
+void Connector::end_outage(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  outages_.erase(node);
+}
+
+// Ends all connections. What was in flight is complete then, and nothing of it arrives here any more.
+void Connector::close(LinkTarget* target) const {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::lock_guard lock(lanes_[lane]->mutex);
+    target->connections[lane]->close(/*keep=*/target->state.awaits_updates());
+  }
+}
+
+// Asks over a worker of its own, since a node may take long to answer. The connection is kept until the lanes have
+// theirs: a node closes the pool of an owner that has none.
+Status Connector::resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* worker,
+                         std::unique_ptr<rdma::Peer>* peer) const {
+  PoolClient* const client = target->client.get();
+  BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
+  const Status made = try_to_connect(worker->get(), *client, attempt_ms_, peer);
+  if (!made.ok()) return made.IsUnavailable() ? nobody(*client, made) : made;
+  PoolRequests requests(worker->get(), attempt_ms_, fabric_->capabilities().text);
+  ServedPool pool;
+  const Status asked = requests.ask(client, peer->get(), PoolOp::kResume, 0, 0, &pool);
+  if (!asked.ok()) {
+    peer->reset();  // and with it what it may still deliver
+    static_cast<void>((*worker)->poll());
+    return asked;
+  }
+  if (pool.region.bytes != target->pool.region.bytes || pool.domain != target->pool.domain) {
+    return Status::Unavailable(client->name().text + ": the node serves another pool of that name now, of " +
+                               std::to_string(pool.region.bytes) + " bytes; restore the pool there");
+  }
+  target->pool.region = pool.region;
+  target->credits.emplace(pool.credits);
+  return Status::OK();
+}
+
+Status Connector::attempt(LinkTarget* target) const {
+  close(target);
+  target->client->renumber();
+  std::unique_ptr<rdma::Worker> worker;
+  std::unique_ptr<rdma::Peer> peer;
+  BONSAI_RETURN_IF_ERROR(resume(target, &worker, &peer));
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::lock_guard lock(lanes_[lane]->mutex);
+    std::unique_ptr<rdma::Peer> made;
+    BONSAI_RETURN_IF_ERROR(try_to_connect(lanes_[lane]->worker.get(), *target->client, attempt_ms_, &made));
+    BONSAI_RETURN_IF_ERROR(open(target, lane, std::move(made)));
+  }
+  return Status::OK();
+}
+
+}  // namespace bonsai::scale
