@@ -14,6 +14,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/nvm/os_file.h"
 #include "base/random.h"
@@ -86,7 +87,8 @@ class Gate {
     if (++connects > options_.connects_per_minute_max || nonces_.size() >= options_.nonces_max) {
       return Status::Busy("too many connections within a minute; try again later");
     }
-    nonces_.insert({credentials.seconds, credentials.nonce});
+    const bool fresh = nonces_.insert({credentials.seconds, credentials.nonce}).second;
+    BONSAI_CHECK(fresh && nonces_.size() <= options_.nonces_max);
     return Status::OK();
   }
   [[nodiscard]] const Admit& next() const { return next_; }

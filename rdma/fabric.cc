@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/fabric.h"
 
+#include "base/check.h"
 #include "base/coro/scheduler.h"
 #include "base/status_macros.h"
 
@@ -18,6 +19,7 @@ Message& Message::operator=(Message&& other) noexcept {
 }
 
 void Message::release() {
+  BONSAI_CHECK(worker_ != nullptr || bytes_.empty());  // a view into a ring ends with its buffer
   if (Worker* worker = std::exchange(worker_, nullptr)) worker->release_buffer(slot_);
   bytes_ = {};
 }
@@ -51,6 +53,7 @@ Status Worker::wait(const WorkList& list, uint64_t limit_ms) {
     if (list.pending()) static_cast<void>(poll());
     return !list.pending();
   }));
+  BONSAI_INVARIANT(!list.pending());  // every request has its outcome (1)
   return list.status();
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
@@ -44,6 +45,7 @@ class Client {
     return base::word_at(reinterpret_cast<const std::byte*>(&words_[index])).load(std::memory_order_relaxed);
   }
   void fill(size_t first, size_t count, uint64_t value) {
+    BONSAI_CHECK(first + count <= words_.size());
     for (size_t i = first; i < first + count; ++i) words_[i] = value;
   }
 
@@ -71,7 +73,9 @@ class Client {
 class Litmus {
  public:
   Litmus(const RemoteRegion& scratch, const LitmusOptions& options, LitmusReport* report)
-      : scratch_(scratch), options_(options), r_(*report) {}
+      : scratch_(scratch), options_(options), r_(*report) {
+    BONSAI_CHECK(scratch.bytes >= kLitmusBytes);
+  }
 
   Status run(Fabric& fabric, const std::string& address, const Hello& own) {
     for (Client& client : clients_) BONSAI_RETURN_IF_ERROR(client.open(fabric, address, own, options_.limit_ms));

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace bonsai::rdma {
 namespace {
 
@@ -39,6 +41,7 @@ Status check_registration(std::span<const std::byte> memory, Rights rights) {
 
 Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteRegion& region, Rights rights,
                      uint64_t* offset) {
+  BONSAI_DCHECK(request.verb != Verb::kSend);  // it names no byte of the peer
   *offset = request.remote.address - region.base;
   if (*offset > region.bytes || bytes > region.bytes - *offset) return Outcome::kRemoteAccess;
   if (!allowed(request.verb, rights)) return Outcome::kRemoteAccess;
@@ -47,6 +50,7 @@ Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteReg
 }
 
 bool changes_word(const WorkRequest& request, uint64_t old, uint64_t* changed) {
+  BONSAI_INVARIANT(is_atomic(request.verb));  // (5)
   switch (request.verb) {
     case Verb::kCas:
       *changed = request.operand;

@@ -80,7 +80,9 @@ class Region {
 
  protected:
   Region(std::span<std::byte> memory, Rights rights, RemoteRegion remote)
-      : memory_(memory), rights_(rights), remote_(remote) {}
+      : memory_(memory), rights_(rights), remote_(remote) {
+    BONSAI_CHECK(!memory.empty() && remote.bytes == memory.size());
+  }
 
  private:
   std::span<std::byte> memory_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
@@ -53,6 +54,7 @@ Status RemotePersist::make(Fabric* fabric, Worker* worker, std::unique_ptr<Peer>
                            std::unique_ptr<RemotePersist>* persist) {
   PersistStrategy strategy{};
   BONSAI_RETURN_IF_ERROR(choose_strategy(domain, fabric->capabilities(), &strategy));
+  BONSAI_INVARIANT(domain != RemoteDomain::kUnknown);  // (9)
   std::unique_ptr<RemotePersist> made(new RemotePersist(worker, std::move(peer), strategy));
   Rights rights;
   rights.write = strategy == PersistStrategy::kFlushAgent;  // the agent writes its answers there
@@ -85,6 +87,7 @@ Status RemotePersist::begin(std::span<const Write> writes, size_t* ticket) {
   if (failed_) return Status::Unavailable("remote persistence over this connection has failed; connect anew");
   if (free_slots_.empty()) return Status::Busy(std::to_string(kInFlightMax) + " persists are in flight; end one first");
   const size_t slot = free_slots_.back();
+  BONSAI_CHECK(slot < kInFlightMax && !lists_[slot].pending());
   fill(writes, slot, &lists_[slot]);
   BONSAI_RETURN_IF_ERROR(worker_->post(&lists_[slot]));
   free_slots_.pop_back();
@@ -93,6 +96,7 @@ Status RemotePersist::begin(std::span<const Write> writes, size_t* ticket) {
 }
 
 bool RemotePersist::ended(size_t ticket) {
+  BONSAI_CHECK(ticket < kInFlightMax);
   const WorkList& list = lists_[ticket];
   if (list.pending()) return false;
   if (strategy_ != PersistStrategy::kFlushAgent || !list.status().ok()) return true;
@@ -100,6 +104,7 @@ bool RemotePersist::ended(size_t ticket) {
 }
 
 Status RemotePersist::end(size_t ticket) {
+  BONSAI_SLOW_INVARIANT(std::find(free_slots_.begin(), free_slots_.end(), ticket) == free_slots_.end());
   Status status;
   if (!ended(ticket)) {
     status = Status::Unavailable("the answer was not waited for");
@@ -108,6 +113,7 @@ Status RemotePersist::end(size_t ticket) {
   }
   // After an error the slot stays out of use: the node may still write an answer to it.
   if (status.ok()) {
+    BONSAI_CHECK(free_slots_.size() < kInFlightMax);
     free_slots_.push_back(ticket);
   } else {
     failed_ = true;
@@ -130,6 +136,7 @@ void RemotePersist::add_flush(std::span<const Write> writes, size_t index, WorkL
     for (const Write& write : writes) list->flush(*peer_, write.to, write.from.bytes());
     return;
   }
+  BONSAI_CHECK(strategy_ == PersistStrategy::kFlushAgent && tokens_ < FlushRequest::kTokenMax);
   Slot& slot = this->slot(index);
   FlushRequest& request = slot.request;
   request.token = ++tokens_;
@@ -144,6 +151,7 @@ uint64_t RemotePersist::answer_word(size_t ticket) {
 }
 
 Status RemotePersist::answer_status(size_t ticket) {
+  BONSAI_CHECK(strategy_ == PersistStrategy::kFlushAgent);  // others have no answer but their completion
   const uint64_t token = slot(ticket).request.token;
   const uint64_t word = answer_word(ticket);
   if (word == token) return Status::OK();
@@ -209,6 +217,7 @@ Status FlushAgent::serve(uint64_t limit_ms) {
 }
 
 uint64_t FlushAgent::flush_ranges(const FlushRequest& request) {
+  BONSAI_CHECK(request.ranges <= FlushRequest::kRangesMax);  // serve() has dropped others
   switch (flush_(std::span(request.range.data(), request.ranges))) {
     case FlushResult::kDone:
       return request.token;
@@ -265,6 +274,7 @@ Status FlushAgent::answer(uint32_t node, std::span<const std::byte> bytes, Remot
   const Status sent = waiting_.empty() ? send(node, bytes, to) : Status::Busy("earlier answers wait");
   if (!sent.IsBusy() || limit_ms == 0 || waiting_.size() == kWaitingMax) return sent;
   waiting_.push_back({node, to, base::now_ns() + limit_ms * base::kNsPerMs, {bytes.begin(), bytes.end()}});
+  BONSAI_CHECK(waiting_.size() <= kWaitingMax);
   return Status::OK();
 }
 

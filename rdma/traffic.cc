@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/traffic.h"
 
+#include "base/check.h"
+
 namespace bonsai::rdma {
 
 const char* verb_name(Verb verb) {
   static constexpr const char* kNames[kVerbs] = {"READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH", "masked CAS"};
+  BONSAI_CHECK(static_cast<size_t>(verb) < kVerbs);
   return kNames[static_cast<size_t>(verb)];
 }
 
@@ -33,6 +36,8 @@ Traffic& Traffic::operator+=(const Traffic& other) {
 }
 
 Traffic Traffic::operator-(const Traffic& earlier) const {
+  BONSAI_CHECK(earlier.round_trips <= round_trips && earlier.doorbells <= doorbells);
+  BONSAI_CHECK(earlier.messages() <= messages() && earlier.bytes() <= bytes());
   Traffic difference;
   difference.round_trips = round_trips - earlier.round_trips;
   difference.doorbells = doorbells - earlier.doorbells;

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/check.h"
+
 namespace bonsai::rdma {
 
 std::string_view outcome_name(Outcome outcome) {
@@ -77,6 +79,7 @@ size_t WorkList::peers() const {
     for (size_t j = 0; j < i && !known; ++j) known = requests_[j].peer == requests_[i].peer;
     peers += known ? 0 : 1;
   }
+  BONSAI_DCHECK((peers == 0) == (size_ == 0));
   return peers;
 }
 

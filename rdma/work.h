@@ -109,13 +109,19 @@ class WorkList {
   // Capabilities::remote_flush.
   void flush(Peer& peer, Remote first, uint64_t bytes) { add(Verb::kFlush, peer, {}, first, bytes); }
   // The next request waits, at this node, for the answers of the READs and atomics before it.
-  void fence() { fence_next_ = true; }
+  void fence() {
+    BONSAI_CHECK(!pending());
+    fence_next_ = true;
+  }
   // Empties a complete list, for the next use.
   void clear();
 
   [[nodiscard]] bool room() const { return size_ < kRequestsMax; }
   [[nodiscard]] size_t size() const { return size_; }
-  [[nodiscard]] const WorkRequest& operator[](size_t i) const { return requests_[i]; }
+  [[nodiscard]] const WorkRequest& operator[](size_t i) const {
+    BONSAI_DCHECK(i < size_);
+    return requests_[i];
+  }
 
   // ---- the result. Requires: posted, not pending.
 
@@ -130,10 +136,16 @@ class WorkList {
 
   // ---- for providers
 
-  [[nodiscard]] WorkRequest& request(size_t i) { return requests_[i]; }
+  [[nodiscard]] WorkRequest& request(size_t i) {
+    BONSAI_DCHECK(i < size_);
+    return requests_[i];
+  }
   // The number of different peers in the list.
   [[nodiscard]] size_t peers() const;
-  void set_pending(size_t doorbells) { doorbells_pending_ = doorbells; }
+  void set_pending(size_t doorbells) {
+    BONSAI_INVARIANT(doorbells <= size_);  // each doorbell has a request (6)
+    doorbells_pending_ = doorbells;
+  }
   void complete_doorbell() {
     BONSAI_CHECK(doorbells_pending_ > 0);
     --doorbells_pending_;

@@ -3,13 +3,17 @@
 
 #include <iterator>
 
+#include "base/check.h"
+
 namespace bonsai::scale {
 
 std::shared_ptr<CopyPlaces::Place> CopyPlaces::claim(uint64_t offset, uint64_t n) {
+  BONSAI_CHECK(n > 0);
   auto place = std::make_shared<Place>(Place{offset, offset + n});
   const std::lock_guard lock(mutex_);
   give_up_locked(offset, n);
-  places_.emplace(offset, place);
+  const auto [at, is_new] = places_.emplace(offset, place);
+  BONSAI_CHECK(is_new && (std::next(at) == places_.end() || offset + n <= std::next(at)->first));  // disjoint
   return place;
 }
 
@@ -31,7 +35,10 @@ bool CopyPlaces::given_up(const Place& place) const {
 
 void CopyPlaces::forget(const Place& place) {
   const std::lock_guard lock(mutex_);
-  if (!place.given_up) places_.erase(place.begin);
+  if (place.given_up) return;
+  const auto at = places_.find(place.begin);
+  BONSAI_CHECK(at != places_.end() && at->second.get() == &place);
+  places_.erase(at);
 }
 
 }  // namespace bonsai::scale

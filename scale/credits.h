@@ -10,11 +10,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/check.h"
+
 namespace bonsai::scale {
 
 class Credits {
  public:
-  explicit Credits(uint64_t count) : free_(count) {}
+  explicit Credits(uint64_t count) : all_(count), free_(count) {}
 
   [[nodiscard]] uint64_t free() const { return free_.load(std::memory_order_relaxed); }
   // Takes so many, or none.
@@ -34,9 +36,14 @@ class Credits {
       if (share == 0 || try_take(share)) return share;
     }
   }
-  void give_back(uint64_t count) { free_.fetch_add(count, std::memory_order_relaxed); }
+  // Requires: they were taken.
+  void give_back(uint64_t count) {
+    const uint64_t before = free_.fetch_add(count, std::memory_order_relaxed);
+    BONSAI_CHECK(before <= all_ && count <= all_ - before);
+  }
 
  private:
+  const uint64_t all_;
   std::atomic<uint64_t> free_;
 };
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/check.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
 
@@ -42,6 +43,7 @@ Registry& registry() {
 }  // namespace
 
 void register_fabric(const std::string& scheme, OpenFabric open, FabricReach reach) {
+  BONSAI_CHECK(!scheme.empty() && open);
   const std::lock_guard lock(registry().mutex);
   registry().schemes[scheme] = {std::move(open), reach};
 }

@@ -112,7 +112,10 @@ TEST(CopyPlacesTest, APlaceIsThatOfTheLastCopy) {
   places.give_up(0, 151);
   EXPECT_TRUE(places.given_up(*next));
   places.forget(*next);
-  EXPECT_FALSE(places.given_up(*places.claim(150, 60)));
+  const auto last = places.claim(150, 60);
+  EXPECT_FALSE(places.given_up(*last));
+  places.forget(*last);
+  EXPECT_DEATH(places.forget(*last), "places_") << "it was posted before";
 }
 
 TEST(CreditsTest, AreSharedSoThatEveryOwnerHasSome) {
@@ -128,6 +131,8 @@ TEST(CreditsTest, AreSharedSoThatEveryOwnerHasSome) {
   all.give_back(3);
   EXPECT_FALSE(all.try_take(4));
   EXPECT_TRUE(all.try_take(3));
+  all.give_back(100);
+  EXPECT_DEATH(all.give_back(1), "all_") << "more than there are";
 }
 
 TEST(WriteRangeTest, IsCutWithItsCopy) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/check.h"
 #include "base/nvm/hooked_product.h"
 #include "base/nvm/medium_kind.h"
 #include "base/nvm/os_file.h"
@@ -74,6 +75,7 @@ Status LocalTarget::map(const base::MappingOptions& options) {
 }
 
 Status LocalTarget::make_medium() {
+  BONSAI_CHECK(mapping_ != nullptr && hooked_ == nullptr && product_ == nullptr);
   base::Media media;
   BONSAI_RETURN_IF_ERROR(base::make_media(*mapping_, config_.media, &media));
   needs_hook_ = media.hooked != nullptr;
@@ -84,6 +86,7 @@ Status LocalTarget::make_medium() {
 }
 
 base::ProductMedium* LocalTarget::product() {
+  BONSAI_CHECK(mapping_ != nullptr);  // created or open
   if (needs_hook_) return nullptr;
   if (product_ == nullptr) {
     product_ = std::make_unique<base::ProductMedium>(mapping_->data(), mapping_->bytes(), mapping_->domain());
@@ -92,6 +95,7 @@ base::ProductMedium* LocalTarget::product() {
 }
 
 base::HookedMedium* LocalTarget::hooked() {
+  BONSAI_CHECK(mapping_ != nullptr && (hooked_ != nullptr || !needs_hook_));
   if (hooked_ == nullptr) hooked_ = std::make_unique<base::HookedProduct>(*mapping_);
   return hooked_.get();
 }

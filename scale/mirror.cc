@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/check.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
 
@@ -36,6 +37,7 @@ Mirror::~Mirror() {
 }
 
 Status Mirror::open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Piece>* pieces) {
+  BONSAI_CHECK(offset <= addresses_.size() && n <= addresses_.size() - offset);
   const uint64_t end = std::min(to_pages(offset + n), static_cast<uint64_t>(addresses_.size()));
   const std::lock_guard lock(mutex_);
   for (uint64_t at = offset / kPageBytes * kPageBytes; at < end;) {
@@ -57,6 +59,7 @@ Status Mirror::open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Pie
 
 // Requires: the mutex; nothing of it is open.
 Status Mirror::open_gap(uint64_t offset, uint64_t n) {
+  BONSAI_CHECK(n > 0 && offset % kPageBytes == 0 && n <= addresses_.size() - offset);
   std::byte* const to = addresses_.data() + offset;
   Range opened;
   Status status;
@@ -65,13 +68,18 @@ Status Mirror::open_gap(uint64_t offset, uint64_t n) {
   if (!status.ok()) {
     return Status::NoSpace("no memory for what is resident of " + name_ + ": " + std::string(status.message()));
   }
-  ranges_.emplace(offset, std::move(opened));
+  const bool is_new = ranges_.emplace(offset, std::move(opened)).second;
+  BONSAI_CHECK(is_new);
   return Status::OK();
 }
 
 void Mirror::close(std::span<const base::FarReads::Piece> pieces) {
   const std::lock_guard lock(mutex_);
-  for (const base::FarReads::Piece& piece : pieces) ranges_.at(piece.offset).read = true;
+  for (const base::FarReads::Piece& piece : pieces) {
+    Range& range = ranges_.at(piece.offset);
+    BONSAI_INVARIANT(range.bytes() == piece.bytes);  // all of it has been read (7)
+    range.read = true;
+  }
 }
 
 std::shared_ptr<const void> Mirror::begin_landing(std::span<const base::FarReads::Piece> pieces) {

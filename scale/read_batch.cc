@@ -58,6 +58,7 @@ const std::byte* ReadBatch::place(Addr addr, uint64_t n) {
 void ReadBatch::read(Addr addr, uint64_t n, const std::byte* to) {
   if (volume_.far(addr.target()) == nullptr) return count(addr, n, 0);
   if (n == 0) return;
+  BONSAI_INVARIANT(carried_ != nullptr && volume_.contains(addr, n));  // place() was asked before (7)
   auto& issued = carried_->issued;
   auto of = std::find_if(issued.begin(), issued.end(), [&](const auto& each) { return each.first == addr.target(); });
   if (of == issued.end()) of = issued.emplace(of, addr.target(), std::vector<base::FarReads::Piece>());
@@ -76,6 +77,7 @@ void ReadBatch::count(Addr addr, uint64_t n, uint64_t further_blocks) {
 }
 
 void ReadBatch::change_target(size_t target) {
+  BONSAI_CHECK(target == kNone || target < volume_.targets());
   const uint64_t now_ns = base::quick_now_ns();
   if (target_ != kNone) {
     deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_, since_ns_, now_ns));
@@ -112,6 +114,7 @@ void ReadBatch::begin_carrying() {
 // One bound for all: they are in flight at the same time.
 Status ReadBatch::end_carrying() {
   Carried& c = *carried_;
+  BONSAI_CHECK(c.issued.empty());  // all have begun
   c.lost = 0;
   uint64_t limit_ms = 0;
   for (const Carried::Begun& begun : c.begun) limit_ms = std::max(limit_ms, volume_.far(begun.target)->limit_ms());

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace bonsai::scale {
@@ -35,6 +36,7 @@ std::shared_ptr<std::byte> RegisteredPool::take_reserve() {
 std::shared_ptr<std::byte> RegisteredPool::take_from(std::vector<Slab*>* with_room) {
   if (with_room->empty()) return nullptr;
   Slab* const slab = with_room->back();
+  BONSAI_CHECK(!slab->free.empty() && (!slab->idle() || slab->bytes <= idle_bytes_));
   if (slab->idle()) idle_bytes_ -= slab->bytes;
   std::byte* const piece = slab->free.back();
   slab->free.pop_back();
@@ -47,6 +49,8 @@ std::shared_ptr<std::byte> RegisteredPool::take_from(std::vector<Slab*>* with_ro
 void RegisteredPool::give_back(std::byte* piece, Slab* slab, std::vector<Slab*>* with_room) {
   std::unique_ptr<rdma::RegisteredMemory> unneeded;  // freed without the lock, since that asks the device
   const std::lock_guard lock(mutex_);
+  BONSAI_CHECK(slab->free.size() < slab->pieces);
+  BONSAI_CHECK(piece >= slab->memory->data() && piece < slab->memory->data() + slab->bytes);
   if (slab->free.empty()) with_room->push_back(slab);
   slab->free.push_back(piece);
   if (!slab->idle()) return;
@@ -55,6 +59,7 @@ void RegisteredPool::give_back(std::byte* piece, Slab* slab, std::vector<Slab*>*
     return;
   }
   std::erase(*with_room, slab);
+  BONSAI_CHECK(slab->bytes <= registered_bytes_ && idle_bytes_ <= registered_bytes_ - slab->bytes);
   registered_bytes_ -= slab->bytes;
   unneeded = std::move(slab->memory);
   slabs_.erase(unneeded->data());
@@ -62,14 +67,16 @@ void RegisteredPool::give_back(std::byte* piece, Slab* slab, std::vector<Slab*>*
 
 // Requires: the mutex. Errors: NoSpace and others of registering; nothing was added then.
 Status RegisteredPool::add_slab(size_t piece_bytes, size_t slab_bytes, std::vector<Slab*>* with_room) {
+  BONSAI_CHECK(piece_bytes > 0 && slab_bytes % piece_bytes == 0);
   std::unique_ptr<rdma::RegisteredMemory> memory;
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, slab_bytes, rdma::Rights::none(), &memory));
   std::byte* const begin = memory->data();
   std::vector<std::byte*> free;
   for (size_t at = 0; at < slab_bytes; at += piece_bytes) free.push_back(begin + at);
   const size_t pieces = free.size();
-  Slab& slab = slabs_.emplace(begin, Slab{std::move(memory), slab_bytes, pieces, std::move(free)}).first->second;
-  with_room->push_back(&slab);
+  const auto [at, is_new] = slabs_.emplace(begin, Slab{std::move(memory), slab_bytes, pieces, std::move(free)});
+  BONSAI_CHECK(is_new);
+  with_room->push_back(&at->second);
   registered_bytes_ += slab_bytes;
   idle_bytes_ += slab_bytes;
   return Status::OK();

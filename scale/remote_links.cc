@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "scale/fabrics.h"
 
@@ -19,6 +20,7 @@ Status RemoteLinks::load_secret() {
 }
 
 Status RemoteLinks::link_of(const TargetName& name, RemoteLink** link) {
+  BONSAI_CHECK(name.is_remote());
   std::unique_ptr<RemoteLink>& of_scheme = links_[name.scheme];
   if (of_scheme == nullptr) {
     BONSAI_RETURN_IF_ERROR(load_secret());

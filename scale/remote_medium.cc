@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/remote_medium.h"
 
+#include "base/check.h"
 #include "base/nvm/counters.h"
 #include "base/nvm/racy_copy.h"
 #include "base/sizes.h"
@@ -24,7 +25,9 @@ Status RemoteMedium::make(RemoteLink* link, size_t target, std::unique_ptr<Remot
 void RemoteMedium::store8(std::byte* dst, uint64_t value) {
   base::word_at(dst).store(value, std::memory_order_release);
   base::count_stored(sizeof value);
-  writes_.note_store(&target_, offset_of(dst));
+  const uint64_t offset = offset_of(dst, sizeof value);
+  BONSAI_CHECK(offset % sizeof value == 0);
+  writes_.note_store(&target_, offset);
 }
 
 void RemoteMedium::copy(std::byte* dst, const void* src, size_t n) {
@@ -34,14 +37,15 @@ void RemoteMedium::copy(std::byte* dst, const void* src, size_t n) {
 
 void RemoteMedium::nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) {
   base::count_nt(dst, n);
-  if (!mirror_->resident(offset_of(dst), n)) return writes_.note_copy(&target_, offset_of(dst), src, n);
+  const uint64_t offset = offset_of(dst, n);
+  if (!mirror_->resident(offset, n)) return writes_.note_copy(&target_, offset, src, n);
   base::racy_store(dst, src, n);
-  writes_.note(&target_, offset_of(dst), n);
+  writes_.note(&target_, offset, n);
 }
 
 void RemoteMedium::flush(const std::byte* dst, size_t n, const base::Site&) {
   base::count_flush(dst, n);
-  writes_.note(&target_, offset_of(dst), n);
+  writes_.note(&target_, offset_of(dst, n), n);
 }
 
 bool RemoteMedium::fence(const base::Site&) {

@@ -18,6 +18,7 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/nvm/medium.h"
 #include "bonsai/status.h"
 #include "scale/mirror.h"
@@ -62,7 +63,11 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
         limit_ms_(link->limit_ms()),
         mirror_(std::move(mirror)) {}
 
-  [[nodiscard]] uint64_t offset_of(const std::byte* dst) const { return static_cast<uint64_t>(dst - view()); }
+  [[nodiscard]] uint64_t offset_of(const std::byte* dst, uint64_t n) const {
+    const auto offset = static_cast<uint64_t>(dst - view());       // far beyond, if it is below
+    BONSAI_INVARIANT(offset <= bytes() && n <= bytes() - offset);  // an object is on one target (1)
+    return offset;
+  }
 
   WriteLanes& writes_;
   ReadLanes& reads_;

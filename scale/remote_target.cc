@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 
@@ -36,6 +37,7 @@ Status RemoteTarget::open_existing(const char* advice) {
 }
 
 Status RemoteTarget::make_medium() {
+  BONSAI_CHECK(link_ != nullptr && medium_ == nullptr);
   if (config_.media.test.medium != TestMedium::kNone) {
     return Status::InvalidArgument(name() + " is on another node, where no test medium can be put on it; " +
                                    "give bonsaid there the medium, or name a file of this machine");

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/nvm/product.h"
 #include "bonsai/status.h"
 #include "scale/remote_links.h"
@@ -38,7 +39,10 @@ class RemoteTarget final : public Target {
   Status describe(std::string* text) override;
 
  private:
-  [[nodiscard]] const ServedPool& pool() const { return link_->pool(number_); }
+  [[nodiscard]] const ServedPool& pool() const {
+    BONSAI_CHECK(link_ != nullptr);
+    return link_->pool(number_);
+  }
   Status ask(PoolOp op, uint64_t bytes, uint64_t mark);
   Status open_existing(const char* advice);
   Status make_medium();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
@@ -31,6 +32,7 @@ struct Fetch {
 };
 
 void Fetch::begin() {
+  BONSAI_CHECK(begins() && done <= pieces[next].bytes);
   std::vector<FarReads::Piece> together;
   for (uint64_t left = kTogetherBytes; left > 0 && begins();) {
     const FarReads::Piece& piece = pieces[next];
@@ -89,7 +91,10 @@ Status make_resident(std::span<const FarRange> ranges, const FarReads** failed) 
       BONSAI_RETURN_IF_ERROR(fetch->status);
     }
   }
-  for (const Fetch& fetch : fetches) fetch.far->close_resident(fetch.pieces);
+  for (const Fetch& fetch : fetches) {
+    BONSAI_INVARIANT(!fetch.begins() && fetch.status.ok());  // only bytes that were read become resident (7)
+    fetch.far->close_resident(fetch.pieces);
+  }
   return Status::OK();
 }
 

@@ -25,6 +25,7 @@ class Spread {
 
   // The lane of the byte. *n becomes smaller if that lane carries fewer bytes from there on. Requires: lanes > 0.
   [[nodiscard]] size_t lane_of(uint64_t offset, size_t lanes, uint64_t* n) const {
+    BONSAI_CHECK(lanes > 0 && *n > 0);
     if (lanes == 1) return 0;
     for (const Range& range : ranges_) {
       if (offset < range.offset) {

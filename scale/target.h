@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/nvm/media.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/product.h"
@@ -119,7 +120,10 @@ class Targets {
   void add(TargetName name, std::unique_ptr<base::HookedMedium> medium);
 
   [[nodiscard]] size_t size() const { return targets_.size(); }
-  [[nodiscard]] Target& operator[](size_t target) const { return *targets_[target]; }
+  [[nodiscard]] Target& operator[](size_t target) const {
+    BONSAI_CHECK(target < targets_.size());
+    return *targets_[target];
+  }
   [[nodiscard]] auto begin() const { return targets_.begin(); }
   [[nodiscard]] auto end() const { return targets_.end(); }
   [[nodiscard]] Target& back() const { return *targets_.back(); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "scale/residence.h"
 
 namespace bonsai::scale {
@@ -34,6 +35,7 @@ Status Volume::health() const {
 }
 
 Status Volume::note_lost(size_t target, const Status& why) const {
+  BONSAI_INVARIANT(target < targets() && !why.ok());  // a failed read is of one target (6)
   const std::lock_guard lock(lost_mutex_);
   lost_ = Status::Unavailable("target " + std::to_string(target) + " of the pool could not be read (" +
                               std::string(why.message()) + "); see that its node runs and can be reached, and repeat");

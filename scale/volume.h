@@ -161,6 +161,7 @@ class VolumeOf final : public Volume {
   explicit VolumeOf(std::vector<Medium*> media) : media_(std::move(media)) {
     BONSAI_CHECK(!media_.empty() && media_.size() <= kTargetsMax);
     for (Medium* medium : media_) {
+      BONSAI_CHECK(medium != nullptr);
       views_.push_back(medium->view());
       bytes_.push_back(medium->bytes());
       far_.push_back(medium->far());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status_macros.h"
@@ -39,6 +40,7 @@ Status BackgroundThreads::reserve(const Options& options, BackgroundThreads* thr
 }
 
 void Background::start(BackgroundThreads threads) {
+  BONSAI_CHECK(threads_.empty() && !stop_.load());
   threads_ = std::move(threads.workers);
   closer_ = std::move(threads.closer);
   for (base::Thread& thread : threads_) thread.begin([this] { run(); });

@@ -5,6 +5,7 @@
 // than what the dnode held. Damage in the log may leave older values in the copy; they are listed as lost.
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "bonsai/db.h"
@@ -33,6 +34,7 @@ constexpr uint64_t kRecordBytes = 16;  // of a record, beside key and value
 uint64_t record_bytes(uint64_t key_bytes, uint64_t value_bytes) { return key_bytes + value_bytes + kRecordBytes; }
 
 Status size_copy(uint64_t records_bytes, uint64_t source_target_bytes, const std::string& to, Options* options) {
+  BONSAI_CHECK(options->pool_bytes == 0);  // the caller has not said it
   std::vector<scale::TargetName> names;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_names(to, &names));
   const auto logs =
@@ -52,6 +54,7 @@ class Salvager {
 
   // About as many bytes as copy() will copy. Requires: analysed.
   Status measure(uint64_t* bytes) {
+    BONSAI_CHECK(to_ == nullptr);  // nothing is copied
     BONSAI_RETURN_IF_ERROR(visit_tiles({}));
     *bytes = bytes_;
     return Status::OK();
@@ -59,6 +62,7 @@ class Salvager {
 
   // Requires: analysed.
   Status copy_all(DB* to, const std::function<void(double)>& progress) {
+    BONSAI_CHECK(to_ == nullptr && to != nullptr);
     to_ = to;
     report_ = SalvageReport();
     report_.lost = std::move(analysis_.damages);
@@ -69,6 +73,7 @@ class Salvager {
   Status visit_tiles(const std::function<void(double)>& progress) {
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
       const Tile& tile = analysis_.tiles[i];
+      BONSAI_CHECK(tile.dnode < analysis_.dnodes.size());
       BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis_.dnodes[tile.dnode]));
       if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(analysis_.tiles.size()));
     }
@@ -165,6 +170,7 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
   BONSAI_RETURN_IF_ERROR(store::check_bounds_of_copy(options));
   Options creating = options;
   const Stats stats = db->GetStats();
+  BONSAI_CHECK(stats.targets >= 1);
   creating.key_format = stats.key_format;
   ScanOptions scan;
   scan.snapshot = snapshot;

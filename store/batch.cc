@@ -2,6 +2,7 @@
 // Prepares a WriteBatch to be written: checks its size and makes the index's batch from it.
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "store/db_impl.h"
 
@@ -15,6 +16,8 @@ DbImpl::Ordered DbImpl::in_order(const WriteBatch& batch) {
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
   const auto shadowed = [](const auto* a, const auto* b) { return a->key == b->key; };
   order.erase(order.begin(), std::unique(order.rbegin(), order.rend(), shadowed).base());
+  BONSAI_CHECK(order.empty() == (batch.Count() == 0));
+  BONSAI_SLOW_INVARIANT(std::is_sorted(order.begin(), order.end(), [](auto* a, auto* b) { return a->key < b->key; }));
   return order;
 }
 
@@ -39,6 +42,7 @@ uint64_t DbImpl::BatchBytesMax() const { return tiers_->log->batch_bytes_max(); 
 // Writes large values, and copies the rest into the batch's own storage.
 Status DbImpl::make_batch(const Ordered& updates, std::vector<persist::LargeRef>* large, index::Batch** made,
                           Stall* stall) {
+  BONSAI_CHECK(!updates.empty());
   struct Part {
     size_t key_offset, key_bytes, value_bytes;
     uint8_t flags;
@@ -68,6 +72,7 @@ Status DbImpl::make_batch(const Ordered& updates, std::vector<persist::LargeRef>
   *made = new index::Batch(parts.size(), std::move(storage));
   const std::string_view bytes = (*made)->storage;
   for (size_t i = 0; i < parts.size(); ++i) {
+    BONSAI_CHECK(parts[i].key_offset + parts[i].key_bytes + parts[i].value_bytes <= bytes.size());
     index::Batch::Item& item = (*made)->items[i];
     item.key = bytes.substr(parts[i].key_offset, parts[i].key_bytes);
     item.value = bytes.substr(parts[i].key_offset + parts[i].key_bytes, parts[i].value_bytes);

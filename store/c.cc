@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "store/c_types.h"
 
 namespace bonsai::c {
@@ -43,6 +44,7 @@ Status out_of_memory() { return Status::NoSpace("out of memory for the value; fr
 // Copies the answers of a multi-get out to C arrays; returns the first failure.
 Status return_answers(std::span<const std::string> got, std::span<Status> statuses, char** values, size_t* values_bytes,
                       int* codes) {
+  BONSAI_CHECK(got.size() == statuses.size());
   Status first_failure;
   for (size_t i = 0; i < got.size(); ++i) {
     if (statuses[i].ok()) {
@@ -111,6 +113,7 @@ Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
   if (!status.ok()) return status;
   auto handle = std::make_unique<bonsai_t>();
   status = DB::Open(how, path, &handle->db);
+  BONSAI_CHECK(status.ok() == (handle->db != nullptr));
   if (status.ok()) *db = handle.release();
   return status;
 }

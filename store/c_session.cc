@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "bonsai/session.h"
 #include "store/c_types.h"
 
@@ -29,6 +30,7 @@ struct bonsai_session_t {
   void begin(bonsai_result_t* result, Start&& start) noexcept {
     if (result != nullptr) *result = {BONSAI_IN_FLIGHT, 0};
     if (in_flight_ == slots_.size()) end_all();
+    BONSAI_CHECK(in_flight_ < slots_.size());
     Slot& slot = slots_[in_flight_];
     slot.status = bonsai::Status::OK();
     slot.buffer = nullptr;
@@ -41,6 +43,7 @@ struct bonsai_session_t {
     const int code = bonsai::c::guarded(&message, [&] { return start(*session_, slot); });
     if (code == BONSAI_OK) {
       ++in_flight_;
+      BONSAI_CHECK(session_->InFlight() <= in_flight_);
     } else {
       // An operation may end those before it. If memory ran out meanwhile, what these have done is unknown.
       if (session_->InFlight() < before) {
@@ -80,6 +83,7 @@ struct bonsai_session_t {
       session_->Wait();
       return bonsai::Status::OK();
     });
+    BONSAI_CHECK(in_flight_ <= slots_.size());
     for (Slot& slot : std::span(slots_).first(in_flight_)) {
       char* why = nullptr;
       const int lost = waited != BONSAI_OK ? waited : slot.lost;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The offline check: everything that recovery verifies, and every stored byte besides.
+#include "base/check.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -56,6 +58,7 @@ class Checker {
  private:
   // Errors: Unavailable.
   Status check_tile(const persist::Tile& tile) {
+    BONSAI_CHECK(tile.dnode < dnode_seen_.size());
     const Dnode& dnode = *analysis_.dnodes[tile.dnode];
     const std::string range = base::printable_range(tile.lo, tile.hi);
     if (!dnode_seen_[tile.dnode]) {  // a dnode may be live in several pieces, with others between them

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/thread.h"
 
 namespace bonsai::store {
@@ -31,6 +32,7 @@ enum class Count : uint32_t {
 class Counters {
  public:
   void add(Count count, uint64_t n = 1) {
+    BONSAI_DCHECK(count < Count::kCounts);
     const uint32_t ordinal = base::thread_ordinal();
     if (ordinal < kSlots - 1) {
       auto& counter = slots_[ordinal].counts[static_cast<size_t>(count)];

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "base/check.h"
 #include "base/key.h"
 #include "bonsai/status.h"
 #include "persist/run.h"
@@ -14,6 +15,7 @@ namespace bonsai::store {
 
 // Requires, as below: trouble is not kNone.
 inline Status no_value(const scale::Volume& volume, persist::Trouble trouble, std::string_view key) {
+  BONSAI_CHECK(trouble != persist::Trouble::kNone);
   if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
   return Status::Corruption(
       "the stored bytes of key " + base::printable(key) +
@@ -22,6 +24,7 @@ inline Status no_value(const scale::Volume& volume, persist::Trouble trouble, st
 
 inline Status no_range(const scale::Volume& volume, persist::Trouble trouble, const base::Fence& lo,
                        const base::Fence& hi) {
+  BONSAI_CHECK(trouble != persist::Trouble::kNone);
   if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
   return Status::Corruption(
       "a dnode of keys " + base::printable_range(lo, hi) +

@@ -262,6 +262,7 @@ Status DbImpl::lost_in_the_middle() {
 // *begun: whether some may have taken effect, should memory run out.
 template <size_t kMax>
 void DbImpl::update_together(std::span<Update> updates, Stall* stall, bool* begun) {
+  BONSAI_DCHECK(updates.size() <= kMax);
   std::array<Index::Put, kMax> puts;
   std::array<Status*, kMax> statuses;
   size_t n = 0;
@@ -305,6 +306,7 @@ void DbImpl::after_updates(uint64_t updates) {
 }
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses, Stall* stall) {
+  BONSAI_DCHECK(puts.size() == statuses.size());
   size_t done = 0;
   while (done < puts.size()) {
     Index::Outcome outcome;
@@ -322,6 +324,7 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
       tiers_->large->free(persist::large_ref(put.value));
     }
     *statuses[done++] = stall->why(put.recorded);
+    BONSAI_INVARIANT(!statuses[done - 1]->ok());  // what was given up is not acknowledged (2, 5)
   }
 }
 
@@ -386,6 +389,7 @@ Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRe
 
 // A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
 Status DbImpl::write_with_pressure(index::Batch* batch, Stall* stall) {
+  BONSAI_CHECK(!batch->items.empty());
   constexpr int kBoundsMax = 10;
   int bounds = 0;
   for (;;) {
@@ -472,6 +476,7 @@ class DbImpl::Reading final : public Index::Asker {
   Reading(const DbImpl& db, std::span<const Read> reads) : db_(db), reads_(reads) {}
 
   bool key(size_t i, Key* key) override {
+    BONSAI_DCHECK(i < reads_.size());
     const Read& read = reads_[i];
     *read.status = db_.check_key(read.key);
     if (!read.status->ok()) return false;

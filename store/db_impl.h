@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/own_process.h"
 #include "bonsai/db.h"
@@ -28,7 +29,10 @@ struct Lent {
 class Loan {
  public:
   explicit Loan(std::atomic<uint64_t>& count) : count_(count) { count_.fetch_add(1, std::memory_order_relaxed); }
-  ~Loan() { count_.fetch_sub(1, std::memory_order_release); }
+  ~Loan() {
+    const uint64_t before = count_.fetch_sub(1, std::memory_order_release);
+    BONSAI_INVARIANT(before > 0);  // (8)
+  }
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
 
@@ -40,7 +44,9 @@ class Loan {
 class SnapshotImpl final : public Snapshot {
  public:
   SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Registration> registration)
-      : loan_(lent.snapshots), registration_(std::move(registration)) {}
+      : loan_(lent.snapshots), registration_(std::move(registration)) {
+    BONSAI_CHECK(registration_ != nullptr);
+  }
   [[nodiscard]] const std::shared_ptr<const index::Versions::Registration>& registration() const {
     return registration_;
   }

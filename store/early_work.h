@@ -37,7 +37,8 @@ class EarlyWork {
   May look(const Look& look) {
     const std::lock_guard lock(mutex_);
     allowance_ += static_cast<int64_t>(look.user_bytes / kUserBytesPerByte - seen_.user_bytes / kUserBytesPerByte);
-    const uint64_t ms = (look.now_ns - earned_ns_) / base::kNsPerMs;
+    // Another thread may have read the clock later and looked before.
+    const uint64_t ms = look.now_ns > earned_ns_ ? (look.now_ns - earned_ns_) / base::kNsPerMs : 0;
     earned_ns_ += ms * base::kNsPerMs;
     if (allowance_ < kBytesSavedMax) {
       const uint64_t ms_max = static_cast<uint64_t>(kBytesSavedMax - allowance_) / kBytesPerMs + 1;

@@ -54,6 +54,13 @@ TEST_F(EarlyWorkTest, TimeAllowsAStreamOfBytesAndABoundedBurst) {
   EXPECT_NEAR(static_cast<double>(bytes), 100.0 * 1'000 * EarlyWork::kBytesPerMs, 2 << 20);
 }
 
+TEST_F(EarlyWorkTest, AThreadThatReadTheClockEarlierEarnsNothing) {
+  static_cast<void>(look());
+  write_all();
+  now_ms_ -= 5;
+  EXPECT_FALSE(look().write);
+}
+
 TEST_F(EarlyWorkTest, UsersAllowAShareOfWhatTheyWrite) {
   static_cast<void>(look());
   write_all();

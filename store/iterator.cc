@@ -24,6 +24,7 @@ void IteratorImpl::fail(Status status) {
 }
 
 void IteratorImpl::keep(const Index::Window& window) {
+  BONSAI_CHECK(window.trouble != persist::Trouble::kNone || window.lo < window.hi);
   lo_ = window.lo;
   hi_ = window.hi;
   bytes_.clear();
@@ -38,6 +39,7 @@ void IteratorImpl::keep(const Index::Window& window) {
 }
 
 void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
+  BONSAI_INVARIANT(usable_ && registration_ != nullptr);  // it reads as of its snapshot (6)
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
   window.verify = verify_;
@@ -48,6 +50,7 @@ void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
 }
 
 void IteratorImpl::load_below(const Fence& fence) {
+  BONSAI_INVARIANT(usable_ && registration_ != nullptr);  // (6)
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
   window.verify = verify_;
@@ -60,6 +63,7 @@ void IteratorImpl::settle_forward() {
   while (status_.ok() && at_ == records_.size() && !hi_.is_infinite()) {
     const Fence from = hi_;  // a merge may have put the next range together with ones that were passed
     load_from(from, 2 * ahead_.runs_ahead() + 1);
+    BONSAI_CHECK(!status_.ok() || from < hi_);  // each step goes on: the loop ends
     at_ = 0;
     while (at_ < records_.size() && key_at(at_) < from.bytes()) ++at_;
   }
@@ -71,6 +75,7 @@ void IteratorImpl::settle_backward() {
   while (status_.ok() && at_ == 0 && !lo_.bytes().empty()) {
     const Fence below = lo_;
     load_below(below);
+    BONSAI_CHECK(!status_.ok() || lo_ < below);
     at_ = records_.size();
     while (at_ > 0 && key_at(at_ - 1) >= below.bytes()) --at_;
   }
@@ -81,6 +86,7 @@ void IteratorImpl::settle_backward() {
 }
 
 void IteratorImpl::land() {
+  BONSAI_CHECK(status_.ok() && at_ < records_.size());
   const Record& record = records_[at_];
   if (record.large) {
     const std::string_view ref(bytes_.data() + record.key_offset + record.key_bytes, record.value_bytes);

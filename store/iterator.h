@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "bonsai/db.h"
 #include "index/index.h"
 #include "store/db_impl.h"
@@ -53,6 +54,7 @@ class IteratorImpl final : public Iterator {
   void land();
   void fail(Status status);
   [[nodiscard]] std::string_view key_at(size_t i) const {
+    BONSAI_DCHECK(i < records_.size());
     return {bytes_.data() + records_[i].key_offset, records_[i].key_bytes};
   }
 

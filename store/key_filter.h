@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "base/key.h"
 
 namespace bonsai::store {
@@ -20,7 +21,9 @@ class KeyFilter {
  public:
   // With `keys_max` keys it says yes for one other key in kPlacesPerKey.
   explicit KeyFilter(size_t keys_max)
-      : taken_(std::bit_ceil(keys_max * kPlacesPerKey)), shift_(64 - std::countr_zero(taken_.size())) {}
+      : taken_(std::bit_ceil(keys_max * kPlacesPerKey)), shift_(64 - std::countr_zero(taken_.size())) {
+    BONSAI_CHECK(keys_max > 0);
+  }
 
   void add(std::string_view key) { taken_[place(key)] = 1; }
   [[nodiscard]] bool may_have(std::string_view key) const { return taken_[place(key)] != 0; }

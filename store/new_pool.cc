@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/new_pool.h"
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "bonsai/testing.h"
 #include "store/tiers.h"
@@ -16,6 +17,7 @@ Status NewPool::create(Options options, const std::string& path) {
 }
 
 Status NewPool::complete() {
+  BONSAI_INVARIANT(db_ != nullptr && !db_->tiers().named_at_close);  // names are given last, and once (10)
   BONSAI_RETURN_IF_ERROR(db_->Drain());
   db_->tiers().named_at_close = true;
   return db_->Close();

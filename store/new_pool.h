@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/check.h"
 #include "bonsai/db.h"
 #include "store/db_impl.h"
 
@@ -24,7 +25,10 @@ class NewPool {
   Status complete();
 
   // Requires: created, not complete.
-  [[nodiscard]] DB& db() { return *db_; }
+  [[nodiscard]] DB& db() {
+    BONSAI_CHECK(db_ != nullptr);
+    return *db_;
+  }
 
  private:
   std::unique_ptr<DbImpl> db_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "persist/pool.h"
 #include "scale/target.h"
@@ -35,7 +36,10 @@ class ReadOnlyPool {
   }
 
   // Requires: open() succeeded.
-  [[nodiscard]] scale::Volume& volume() const { return *volume_; }
+  [[nodiscard]] scale::Volume& volume() const {
+    BONSAI_CHECK(volume_ != nullptr);
+    return *volume_;
+  }
   [[nodiscard]] const persist::Pool& pool() const { return pool_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "store/damage.h"
 #include "store/db_impl.h"
@@ -17,6 +18,7 @@ namespace {
 
 // Drops the rows at and after `end`. True if there were any.
 bool cut_at(std::string_view end, Rows* rows) {
+  BONSAI_DCHECK(rows->count > 0);
   if (rows->key(rows->count - 1) < end) return false;
   size_t lo = 0;
   for (size_t hi = rows->count - 1; lo < hi;) {
@@ -161,6 +163,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
 
 // Under one guard and one registration, which only short scans may hold for each other. *ended: how many have.
 void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
+  BONSAI_CHECK(scans.size() <= Index::kStartsMax);
   index::Versions::Registration own;
   const Status registered = register_scan(&own);
   std::array<index::ScanAhead, Index::kStartsMax> starts;
@@ -221,6 +224,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
     for (Index::Piece& piece : window->pieces) {
       const bool last = !options.end.empty() && cut_at(options.end, &piece.rows);
       if (last && piece.rows.count == 0) return Status::OK();
+      BONSAI_DCHECK(piece.rows.count <= left);
       left -= piece.rows.count;
       if (left == 0) ahead->set_records({});
       if (!take(piece, ahead, &failed) || last) return failed;

@@ -82,6 +82,7 @@ void SessionImpl::fix_scans(std::string_view key) {
     const ScanOptions& options = scan.options;
     return options.snapshot == nullptr && key >= scan.from && (options.end.empty() || key < options.end);
   };
+  BONSAI_CHECK(scans_fixed_ <= scans_.size());
   const auto first = scans_.begin() + static_cast<ptrdiff_t>(scans_fixed_);
   if (std::none_of(first, scans_.end(), covers)) return;
   end_points();
@@ -189,6 +190,7 @@ void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out
 }
 
 size_t SessionImpl::lanes_for(size_t operations) const {
+  BONSAI_CHECK(operations == points_.size() && operations <= depth_);
   return db_.reads_wait() ? (operations + kLaneOperations - 1) / kLaneOperations : 1;
 }
 
@@ -242,6 +244,7 @@ void SessionImpl::rethrow() {
 }
 
 void SessionImpl::Wait() {
+  BONSAI_INVARIANT(in_flight_ == points_.size() + scans_.size() && in_flight_ <= depth_);  // (7)
   end_points();
   if (!scans_.empty()) end_scans();
 }

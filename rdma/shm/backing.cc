@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
 
@@ -80,6 +81,7 @@ uint64_t page_bytes(int fd) {
 }  // namespace
 
 Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking* backing) {
+  BONSAI_CHECK(!memory.empty());
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end = begin + memory.size();
   Mapped whole;
@@ -113,6 +115,7 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
 }
 
 Status share_backing(int file, ShmBacking* backing) {
+  BONSAI_CHECK(file >= 0);
   backing->file = base::duplicate(file);
   backing->offset = 0;
   return backing->file.is_open() ? Status::OK() : base::os_error("share", "a pool's file", errno);

@@ -25,6 +25,7 @@ size_t ShmInbox::layout(size_t slots, size_t slot_bytes) {
 
 Status ShmInbox::make(size_t slots, size_t slot_bytes, std::unique_ptr<ShmInbox>* inbox) {
   static_assert(sizeof(Head) <= kHeadBytes);
+  BONSAI_CHECK(slots > 0 && slot_bytes > 0);
   std::unique_ptr<ShmInbox> made(new ShmInbox);
   BONSAI_RETURN_IF_ERROR(SharedMemory::make(layout(slots, slot_bytes), &made->memory_));
   made->slots_ = slots;
@@ -97,6 +98,7 @@ Outcome ShmInbox::try_deliver(uint32_t from, std::span<const std::byte> message)
 
 bool ShmInbox::take(std::span<std::byte> ring, Arrival* arrival) {
   if (head().delivered.load(std::memory_order_acquire) == taken_) return false;
+  BONSAI_CHECK(slots_ * slot_bytes_ <= ring.size());
   *arrival = arrivals()[taken_ % slots_];
   ++taken_;
   // A peer may have written any value here.
@@ -107,6 +109,7 @@ bool ShmInbox::take(std::span<std::byte> ring, Arrival* arrival) {
 }
 
 void ShmInbox::release(uint64_t slot) {
+  BONSAI_CHECK(slot < slots_);
   const uint64_t released = head().released.load(std::memory_order_relaxed);
   free_slots()[released % slots_] = slot;
   head().released.store(released + 1, std::memory_order_release);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 
+#include "base/check.h"
 #include "rdma/shared_memory.h"
 #include "rdma/work.h"
 
@@ -60,6 +61,7 @@ class ShmInbox {
   [[nodiscard]] Arrival* arrivals() const { return reinterpret_cast<Arrival*>(memory_->bytes().data() + kHeadBytes); }
   [[nodiscard]] uint64_t* free_slots() const { return reinterpret_cast<uint64_t*>(arrivals() + slots_); }
   [[nodiscard]] std::byte* data(uint64_t slot) const {
+    BONSAI_CHECK(slot < slots_);
     return reinterpret_cast<std::byte*>(free_slots() + slots_) + slot * slot_bytes_;
   }
 

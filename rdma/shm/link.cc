@@ -33,6 +33,8 @@ ShmEnd::ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page,
 ShmEnd::~ShmEnd() { BONSAI_CHECK(closed_); }
 
 void ShmEnd::open() {
+  BONSAI_CHECK(!closed_ && side_ < 2 && page_->bytes().size() >= sizeof(ShmPage));
+  BONSAI_CHECK((far_ == nullptr) == (service_ != nullptr));  // another process is reached by its socket alone
   own_->regions().attach(this, accessor());
   if (service_ == nullptr) return;
   service_->watch(socket_.fd(), [self = weak_from_this()] {
@@ -42,6 +44,7 @@ void ShmEnd::open() {
 }
 
 void ShmEnd::close() {
+  BONSAI_CHECK(!closed_);
   closed_ = true;
   page().closed[side_].store(1, std::memory_order_seq_cst);
   // The other end checks this inside its turn: after the turn that is in flight now it accesses nothing more here.
@@ -54,6 +57,7 @@ void ShmEnd::close() {
 }
 
 Outcome ShmEnd::perform(const WorkRequest& request, bool own) {
+  BONSAI_INVARIANT(!closed_);  // (2)
   if (broken_) return Outcome::kFlushed;
   Outcome outcome = Outcome::kUnreachable;
   if (!gone()) outcome = own ? carry_out(request) : Outcome::kLocalAccess;
@@ -134,6 +138,7 @@ ShmView* ShmEnd::find_view(uint64_t key) {
 
 void ShmEnd::drop_view(uint64_t key) {
   const auto found = views_.find(key);
+  BONSAI_CHECK(found != views_.end());
   unmap_backing(found->second.mapping);
   views_.erase(found);
   last_view_ = nullptr;

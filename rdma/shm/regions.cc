@@ -37,7 +37,10 @@ bool ShmAccessor::wait_out(uint64_t region, base::BoundedWait* wait) const {
 Outcome ShmView::find(const WorkRequest& request, std::byte** target) const {
   uint64_t offset = 0;
   const Outcome outcome = check_access(request, request.local.bytes(), region, rights, &offset);
-  if (outcome == Outcome::kDone) *target = memory + offset;
+  if (outcome != Outcome::kDone) return outcome;
+  *target = memory + offset;
+  BONSAI_DCHECK(mapping.empty() ||
+                (*target >= mapping.data() && *target + request.local.bytes() <= mapping.data() + mapping.size()));
   return outcome;
 }
 
@@ -71,6 +74,7 @@ Status ShmRegions::add(std::span<std::byte> memory, Rights rights, int file, uin
   entry.view.memory = memory.data();
   word(entry.place).store(*key, std::memory_order_seq_cst);
   entries_[*key] = std::move(entry);
+  BONSAI_CHECK(entries_.size() + free_places_.size() <= kRegionsMax);  // no place has two regions
   return Status::OK();
 }
 
@@ -82,17 +86,20 @@ void ShmRegions::remove(uint64_t key) {
   base::BoundedWait wait("shm.stopped_process", kStoppedMsMax);
   for (const auto& [owner, accessor] : accessors_) left = accessor.wait_out(key, &wait) && left;
   entries_.erase(key);
+  BONSAI_CHECK(place < kRegionsMax && entries_.size() + free_places_.size() < kRegionsMax);
   if (left) free_places_.push_back(place);  // else that process may read the place again when it continues
 }
 
 void ShmRegions::attach(const void* owner, ShmAccessor accessor) {
   const std::lock_guard lock(mutex_);
-  accessors_[owner] = accessor;
+  const bool is_new = accessors_.emplace(owner, accessor).second;
+  BONSAI_CHECK(is_new);
 }
 
 void ShmRegions::detach(const void* owner) {
   const std::lock_guard lock(mutex_);
-  accessors_.erase(owner);
+  const size_t erased = accessors_.erase(owner);
+  BONSAI_CHECK(erased == 1);
 }
 
 bool ShmRegions::view(uint64_t key, ShmView* view) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace bonsai::rdma {
@@ -41,6 +42,7 @@ ShmService::~ShmService() {
 }
 
 void ShmService::watch(int fd, Ready ready) {
+  BONSAI_CHECK(fd >= 0 && ready);
   const std::lock_guard lock(mutex_);
   watched_[fd] = std::move(ready);
   wake();

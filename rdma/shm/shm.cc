@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/wire_status.h"
@@ -50,7 +51,9 @@ struct ShmStarted {
     for (Started& each : lists) {
       bool named = false;
       for (size_t i = 0; i < each.list->size(); ++i) named = named || each.list->request(i).peer == peer;
-      if (named && --each.peers == 0) each.due_ns = 0;
+      if (!named) continue;
+      BONSAI_CHECK(each.peers > 0);
+      if (--each.peers == 0) each.due_ns = 0;
     }
     std::stable_partition(lists.begin(), lists.end(), [](const Started& each) { return each.due_ns == 0; });
   }
@@ -67,7 +70,10 @@ class ShmPeer final : public Peer {
   }
   [[nodiscard]] bool usable() const override { return end_->usable(); }
   [[nodiscard]] ShmEnd& end() { return *end_; }
-  void set_started(ShmStarted* started) { started_ = started; }
+  void set_started(ShmStarted* started) {
+    BONSAI_CHECK(started_ == nullptr);  // a peer has one worker
+    started_ = started;
+  }
 
  private:
   std::shared_ptr<ShmEnd> end_;
@@ -193,6 +199,7 @@ bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_
         oldest = listener->greeting.front();
         listener->greeting.pop_front();
       }
+      BONSAI_CHECK(listener->greeting.size() <= kGreetingMax);
     }
     if (oldest >= 0) service->unwatch(oldest);
     // Weak pointers: peers that are not admitted yet must not keep the listener or the service alive.
@@ -318,6 +325,7 @@ class ShmWorker final : public Worker {
       bytes += request.local.bytes();
     }
     started_.lists.push_back({list, due(bytes), peers});
+    BONSAI_CHECK(started_.lists.size() <= kListsPendingMax);
     return Status::OK();
   }
   bool try_accept(std::unique_ptr<Peer>* peer) override {
@@ -333,6 +341,7 @@ class ShmWorker final : public Worker {
     const std::shared_ptr<ShmInbox> inbox = state_->inbox();
     ShmInbox::Arrival arrival{};
     if (inbox == nullptr || !inbox->take({ring_.data(), ring_.bytes()}, &arrival)) return false;
+    BONSAI_CHECK((arrival.slot + 1) * slot_bytes_ <= ring_.bytes() && arrival.bytes <= slot_bytes_);
     *message = Message(this, arrival.slot, arrival.from, {ring_.data() + arrival.slot * slot_bytes_, arrival.bytes});
     return true;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/probe.h"
@@ -21,6 +22,7 @@ uint64_t SimCore::now() {
 }
 
 void SimCore::wake_leader(uint64_t due_ns) {
+  BONSAI_CHECK(led_ && due_ns < led_until_ns_);
   led_until_ns_ = due_ns;
   base::Scheduler::current()->wake(leader_);
 }

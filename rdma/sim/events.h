@@ -26,7 +26,10 @@ class SimEvents {
 
   [[nodiscard]] bool empty() const { return order_.empty(); }
   // The time of the first event. Requires: not empty.
-  [[nodiscard]] uint64_t first_ns() const { return order_.front().due_ns; }
+  [[nodiscard]] uint64_t first_ns() const {
+    BONSAI_DCHECK(!empty());
+    return order_.front().due_ns;
+  }
 
   template <class Event>
   void add(uint64_t due_ns, Event event) {

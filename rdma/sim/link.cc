@@ -101,6 +101,7 @@ std::pair<std::shared_ptr<SimEnd>, std::shared_ptr<SimEnd>> SimEnd::make_two(Sim
 }
 
 void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, uint64_t arrives_ns) {
+  BONSAI_CHECK(batch->left > 0);
   auto made = std::make_shared<SimRequest>();
   made->asked = *request;
   made->origin = request;
@@ -155,6 +156,7 @@ void SimEnd::pump_after(uint64_t delay_ns) {
 }
 
 void SimEnd::pump() {
+  BONSAI_CHECK(next_ <= queue_.size());
   if (!open() || stopped_ || writing_ || next_ == queue_.size()) return;
   const RequestPtr request = queue_[next_];
   if (request->arrives_ns > core_.now()) return pump_after(request->arrives_ns - core_.now());
@@ -398,6 +400,7 @@ void SimEnd::complete_in_order() {
   while (!queue_.empty() && queue_.front()->answered) {
     const RequestPtr request = queue_.front();
     queue_.pop_front();
+    BONSAI_INVARIANT(next_ > 0);  // only what has begun is answered (3)
     --next_;
     finish(request, request->result);
     if (request->result == Outcome::kDone) continue;
@@ -412,6 +415,7 @@ void SimEnd::complete_in_order() {
 }
 
 void SimEnd::finish(const RequestPtr& request, Outcome outcome) {
+  BONSAI_INVARIANT(!request->finished && request->batch->left > 0);  // one outcome for each (1)
   request->finished = true;
   request->origin->outcome = outcome;
   core_.note(SimStep::kFinished, connection_, static_cast<uint64_t>(outcome));

@@ -16,7 +16,9 @@ base::Probe too_long{"sim.message_too_long"};
 }  // namespace
 
 void SimAccess::take(size_t index) {
+  BONSAI_CHECK(index < left.size());
   const Part part = left[index];
+  BONSAI_CHECK(part.offset <= bytes->size() && part.bytes <= bytes->size() - part.offset);
   left.erase(left.begin() + static_cast<std::ptrdiff_t>(index));
   std::byte* const there = target + part.offset;
   std::byte* const here = bytes->data() + part.offset;
@@ -69,6 +71,7 @@ Outcome SimInbox::deliver(uint32_t from, std::span<const std::byte> message) {
   if (free.empty()) return Outcome::kReceiverNotReady;
   const size_t slot = free.front();
   free.pop_front();
+  BONSAI_CHECK((slot + 1) * slot_bytes <= ring.bytes() && message.size() <= slot_bytes);
   std::copy(message.begin(), message.end(), ring.data() + slot * slot_bytes);
   arrived.push_back({slot, message.size(), from});
   return Outcome::kDone;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/check.h"
 #include "rdma/sim/core.h"
 
 namespace bonsai::rdma {
@@ -56,6 +57,7 @@ class SimRegions {
   };
   [[nodiscard]] Place place_of(const WorkRequest& request, const std::byte* target) const {
     const Entry& entry = entries_.at(request.remote.key);
+    BONSAI_CHECK(target >= entry.memory.data() && target <= entry.memory.data() + entry.memory.size());
     return {static_cast<uint64_t>(target - entry.memory.data()), entry.number};
   }
   // Makes remove() finish the access before the region is gone. Requires: find() returned its target.

@@ -29,6 +29,7 @@ void store(std::vector<std::byte>* bytes, size_t word, uint64_t value) {
 }  // namespace
 
 void SimNvm::State::written(size_t offset, size_t bytes, uint64_t connection) {
+  BONSAI_CHECK(offset <= view.size() && bytes <= view.size() - offset);
   for (size_t word = offset / kWord; word * kWord < offset + bytes; ++word) {
     pending[word * kWord / base::kLineBytes].push_back({word, load(view, word), connection});
   }
@@ -36,6 +37,7 @@ void SimNvm::State::written(size_t offset, size_t bytes, uint64_t connection) {
 
 // The first `count` stores of a line have reached the medium; stores of a line do so in order.
 void SimNvm::State::settle(std::vector<Store>* stores, size_t count) {
+  BONSAI_CHECK(count <= stores->size());
   for (size_t i = 0; i < count; ++i) store(&durable, (*stores)[i].word, (*stores)[i].value);
   stores->erase(stores->begin(), stores->begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -51,6 +53,7 @@ void SimNvm::State::drained(uint64_t connection) {
 
 void SimNvm::State::flushed(size_t offset, size_t bytes) {
   if (bytes == 0) return;
+  BONSAI_CHECK(offset < view.size() && bytes <= view.size() - offset);
   const size_t first = offset / base::kLineBytes * base::kLineBytes;
   const size_t end =
       std::min((offset + bytes + base::kLineBytes - 1) / base::kLineBytes * base::kLineBytes, view.size());

@@ -168,6 +168,7 @@ class SimWorker final : public Worker {
     list->set_pending(peers);
     if (peers == 0) return Status::OK();
     ++pending_;
+    BONSAI_CHECK(pending_ <= core_->options.lists_pending_max);
     const uint64_t arrives_ns = core_->options.device.modelled() ? sent_ns() + core_->flight() : 0;
     for (size_t i = first; i < list->size(); ++i) end_of(i).post(&list->request(i), batches[first_of[i]], arrives_ns);
     return Status::OK();
@@ -188,7 +189,11 @@ class SimWorker final : public Worker {
     *message = Message(this, next.slot, next.from, {inbox.ring.data() + next.slot * inbox.slot_bytes, next.bytes});
     return true;
   }
-  void release_buffer(size_t slot) override { state_->inbox.free.push_back(slot); }
+  void release_buffer(size_t slot) override {
+    SimInbox& inbox = state_->inbox;
+    BONSAI_CHECK((slot + 1) * inbox.slot_bytes <= inbox.ring.bytes());
+    inbox.free.push_back(slot);
+  }
   void pause(base::BoundedWait* wait) override {
     if (!core_->options.device.modelled() || base::virtual_now_ns == nullptr) return core_->pause(wait);
     core_->await_event(&state_->sleepers, wait);
@@ -229,6 +234,7 @@ class SimWorker final : public Worker {
       list->complete_doorbell();
       if (list->pending()) continue;
       ++completed;
+      BONSAI_CHECK(pending_ > 0);
       --pending_;
     }
     return completed;

@@ -205,7 +205,9 @@ bool VerbsWorker::may_submit(WorkRequest* request, VerbsPeer* peer) const {
 }
 
 void VerbsWorker::ring(WorkList* list, VerbsPeer* peer) {
+  BONSAI_CHECK(!free_doorbells_.empty());  // post() is Busy when as many lists are pending
   const size_t slot = free_doorbells_.back();
+  BONSAI_CHECK(doorbells_[slot].list == nullptr);
   doorbells_[slot] = {list, peer};
   if (submit(slot)) {
     free_doorbells_.pop_back();
@@ -305,6 +307,7 @@ void VerbsWorker::settle(Doorbell* doorbell, size_t index, Outcome outcome) {
   }
   doorbell->list = nullptr;
   free_doorbells_.push_back(slot);
+  BONSAI_CHECK(peer->doorbells_ > 0);
   --peer->doorbells_;
   end_doorbell(list);
 }
@@ -312,6 +315,7 @@ void VerbsWorker::settle(Doorbell* doorbell, size_t index, Outcome outcome) {
 void VerbsWorker::end_doorbell(WorkList* list) {
   list->complete_doorbell();
   if (list->pending()) return;
+  BONSAI_CHECK(lists_pending_ > 0);
   --lists_pending_;
   ++lists_ended_;
 }
@@ -350,6 +354,7 @@ void VerbsWorker::close(VerbsPeer* peer) {
     doorbell.failed = peer->has_failed_ = true;
     settle(&doorbell, doorbell.last, peer->unanswered_);
   }
+  BONSAI_INVARIANT(peer->doorbells_ == 0);  // nothing more is carried out there, and all have their outcome (1, 2)
   peers_.erase(peer->link_->number());
 }
 
@@ -370,6 +375,7 @@ Status VerbsWorker::set_receive_ring(Slice memory, size_t message_bytes_max) {
 }
 
 void VerbsWorker::offer_buffer(size_t slot) {
+  BONSAI_CHECK((slot + 1) * message_bytes_max_ <= ring_.bytes());
   ibv_sge piece = {reinterpret_cast<uint64_t>(ring_.data() + slot * message_bytes_max_),
                    static_cast<uint32_t>(message_bytes_max_),
                    static_cast<const VerbsRegion*>(ring_.region())->local_key()};

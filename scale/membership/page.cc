@@ -164,7 +164,10 @@ PageWriter::Write PageWriter::begin(const Page& page) {
   return to(1 - newest_slot_);
 }
 
-PageWriter::Write PageWriter::to(size_t slot) { return {slot, encode(page_, sequence_, slot)}; }
+PageWriter::Write PageWriter::to(size_t slot) {
+  BONSAI_CHECK(slot < kSlots && sequence_ > 0);
+  return {slot, encode(page_, sequence_, slot)};
+}
 
 std::optional<PageWriter::Write> PageWriter::written() {
   BONSAI_CHECK(left_ > 0);
