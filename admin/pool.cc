@@ -64,7 +64,7 @@ std::string remedy_for_io_error(const Status& status, const std::string& path) {
   return is_remote(path) ? "see the log of bonsaid on its node" : "see who may read and write it: ls -l " + path;
 }
 
-// Of a pool that is full, or of a file system.
+// The remedy for a full pool, or a full file system.
 std::string remedy_for_no_space(const Status& status, const std::string& path) {
   const bool of_files = says(status, "bytes are free there") || says(status, "ulimit -f");
   const std::string first = targets_of(path)[0];
@@ -144,7 +144,7 @@ Status OpenPool::close(Status work) {
 
 namespace {
 
-// What was asked for of a new pool, of which this one has something else; empty: nothing.
+// The warning that this existing pool has another size than the requested one; empty: it has that size.
 std::string unmet(const OpenPool& pool) {
   const Stats stats = pool.db->GetStats();
   uint64_t bytes = 0;

@@ -40,8 +40,8 @@ Status open_pool(const Options& options, OpenPool* pool);
 // `status`, which is not OK, with more text at the end of its message.
 Status with_text(const Status& status, const std::string& text);
 
-// As open_pool(). If `options` say that a missing pool is to be created, *created is whether this call has done so. Of
-// a pool that was there, a size that was asked for and is another is reported on standard error.
+// As open_pool(). If `options` say that a missing pool is to be created, *created is whether this call has created it.
+// If an existing pool has another size than the requested one, standard error says so.
 Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created);
 
 // IoError if a local target of the pool does not exist, for commands that would not create it.

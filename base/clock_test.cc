@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kErrorNsMax = 1'000;
 
-// How often the quick clock was outside the interval of the exact clock's readings before and after it.
+// How many times the quick clock was outside the interval of the exact clock's readings before and after it.
 uint64_t lies_in(uint64_t ms) {
   const uint64_t end_ns = now_ns() + ms * kNsPerMs;
   uint64_t lies = 0;

@@ -69,7 +69,7 @@ class EpochDomain {
   // Frees `object`; `context` is what retire() was given.
   using Reclaim = void (*)(void* object, void* context);
 
-  // Keeps what is reachable alive from enter() until its destruction. Move-only; an empty one does nothing.
+  // Keeps every reachable object alive from enter() until its destruction. Move-only; an empty one does nothing.
   class [[nodiscard]] Guard {
    public:
     Guard() = default;

@@ -104,7 +104,7 @@ TEST(EpochSteps, NoSeededInterleavingShowsAReclaimedNode) {
   step_hook = nullptr;
 }
 
-// One thread, random calls, and a model that knows which guards each object has to wait for.
+// One thread, random calls, and a model that records which guards each object has to wait for.
 TEST(EpochModel, ReclaimsExactlyWhatNoGuardHoldsBack) {
   const uint64_t seed = seed_from_env_or(fresh_seed());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));

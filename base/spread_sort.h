@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts by keys' heads that are spread about evenly between the least and the greatest, as in most ranges: each element
-// is first placed near its final position, and then ordered among its neighbours. Time is linear in the number of
-// elements; where heads cluster, it is that of std::sort.
+// Sorts elements by the heads of their keys, which are spread about evenly between the least and the greatest in most
+// ranges. Each element is first placed near its final position, and then ordered among its neighbours. Time is linear
+// in the number of elements; where heads cluster, it is that of std::sort.
 #ifndef BONSAI_BASE_SPREAD_SORT_H_
 #define BONSAI_BASE_SPREAD_SORT_H_
 

@@ -36,8 +36,8 @@ uint32_t assign_thread_ordinal();
   return ordinal != kNoOrdinal ? ordinal : detail::assign_thread_ordinal();
 }
 
-// A named OS thread that is joined by its destructor. The body must return by itself: signal it before the join. `name`
-// shows in debuggers and `top`; the kernel keeps its first 15 bytes.
+// A named OS thread that is joined by its destructor. The body must return without help: signal it before the join.
+// `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
 // If a coroutine in virtual time makes it, it is a coroutine of the same scheduler, and only coroutines may own it.
 // Thread-safety: one owner.
 class Thread {
@@ -69,10 +69,10 @@ class Thread {
   std::shared_ptr<Reserved> reserved_;  // until it begins
 };
 
-// For tests: how many more threads can be made; negative: as many as the system gives.
+// For tests: the number of further threads that can be made; negative: as many as the system gives.
 inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
-// How many processors the calling thread may run on; at least 1.
+// The number of processors on which the calling thread may run; at least 1.
 [[nodiscard]] unsigned processors();
 
 // Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory on huge pages for every engine of the program: what they ask of operator new, in this program or in a library,
-// is in one pool whose regions are. Bonsai's pools and its DRAM are on huge pages, so the others get them, too. malloc
-// and its family stay those of the C library; malloc_usable_size, which RocksDB asks about blocks of both, answers for
-// the one that the block is from.
+// Memory on huge pages for every engine of the program: the blocks of operator new, in this program and in its
+// libraries, come from one pool whose regions are huge pages. Bonsai's pools and its DRAM are on huge pages, so the
+// other engines get them, too. malloc and its family stay those of the C library. malloc_usable_size, which RocksDB
+// calls for blocks of both, answers for the allocator that owns the block.
 //
 // Sanitizers watch operator new: their builds keep it.
 #include "base/memory.h"
@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kRegionBytes = size_t{8} << 20;
 
-// Which pages of the address space are in regions of the pool: a bit for each huge page.
+// The pages of the address space that are in regions of the pool: a bit for each huge page.
 class Pages {
  public:
   void mark(const void* range, size_t bytes, bool ours) {
@@ -37,7 +37,7 @@ class Pages {
       if (!ours) words_[page / kWordBits].fetch_and(~bit_of(page), std::memory_order_relaxed);
     }
   }
-  // Who holds a block has it from a thread that saw its region marked.
+  // Relaxed order suffices: the caller got the block from a thread that read the region's mark.
   [[nodiscard]] bool have(const void* block) const {
     const size_t page = page_of(block);
     return page < kPages && (words_[page / kWordBits].load(std::memory_order_relaxed) & bit_of(page)) != 0;

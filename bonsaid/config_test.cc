@@ -122,7 +122,7 @@ TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {
   config_.open_to_all = false;
   ASSERT_TRUE(set("listen", "shm://n", &config_).ok());
   EXPECT_TRUE(check(config_).ok()) << "processes of this user need none";
-  // What the provider says counts, and not its name.
+  // The provider's capabilities decide, and not its name.
   ASSERT_TRUE(set("listen", "config-test://n", &config_).ok());
   says("--secret_file");
   const auto none = [](std::shared_ptr<rdma::Fabric>*) { return Status::Unavailable("none"); };

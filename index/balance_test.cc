@@ -38,7 +38,7 @@ struct Ways {
   uint64_t undrained = 0, drained = 0;
   size_t ranges = 0;
 
-  // The levels that a tree of so many ranges has below its root at most, when inner nodes are split in halves.
+  // The most levels below its root that a tree of `ranges` ranges has, when inner nodes are split in halves.
   [[nodiscard]] uint64_t levels_max() const {
     return static_cast<uint64_t>(std::log(static_cast<double>(ranges)) / std::log(kHalfANode));
   }

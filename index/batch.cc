@@ -2,10 +2,10 @@
 // Batches: publish every node invisibly, make one record of them durable, then become visible by one exchange.
 //
 // Items are published in key order, so that of two batches that wait for each other's keys one always precedes: helping
-// goes to strictly greater keys and so ends. A node of a batch that is still publishing is a chain's head, because
-// nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its
-// own exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
-// their chains; it is written when all of them do.
+// goes to strictly greater keys and so ends. A node of a batch that is still publishing is the head of its chain,
+// because no other node may be pushed on top of it. So a helper finds out from the head whether an item is in place
+// already, and its own exchange fails if the head has changed since. The record names the tokens of the nodes in their
+// chains; it is written when all nodes are in their chains.
 #include <algorithm>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds of batches from several threads, over ranges that are full, pending or being offloaded, beside puts, deletes
-// and scans, with power cuts amid them and crashes between them, against a model.
+// Rounds of batches from several threads over ranges that are full, pending or being offloaded, with concurrent puts,
+// deletes and scans, power cuts during the rounds and crashes between them. The results are compared with a model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -164,7 +164,7 @@ class Rounds {
     act(t, {{key, value}}, [&] { return tier_->put(key, value); });
   }
 
-  // A scan sees of each batch all or nothing, and of one's own updates all.
+  // A scan returns all of a batch or none of it, and all of its own thread's updates.
   void expect_whole(size_t t) {
     Model seen = tier_->scan_now();
     EXPECT_EQ(seen["a pair"], seen["pair"]) << "half a batch";

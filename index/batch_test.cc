@@ -34,7 +34,7 @@ TEST(Batch, OfMoreKeysThanABnodeHasSlots) {
   EXPECT_EQ(tier.scan_now(), expected);
 }
 
-// How many layers the deepest range reads through, and the entries of the largest dnode.
+// The layers that a read of the deepest range passes, and the entries of the largest dnode.
 struct Depth {
   size_t layers = 0;
   uint64_t entries = 0;
@@ -75,8 +75,8 @@ Updates spread(uint64_t i, uint64_t batches, uint64_t count, Model* model) {
   return updates;
 }
 
-// Batches that stack on each other before anything is offloaded. What a range collects is cut into dnodes of usual
-// size, and the layers that it is read through stay few.
+// Batches that stack on each other before anything is offloaded. The updates that a range collects are cut into dnodes
+// of usual size, and a read passes few layers.
 TEST(Batch, StackedLargeOnesAreCutAndStayShallow) {
   constexpr uint64_t kBatches = 8, kCount = 11'000;  // more than a run may have entries
   Tier tier({.pool_bytes = size_t{160} << 20, .log_bytes = uint64_t{96} << 20});

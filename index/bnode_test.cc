@@ -105,7 +105,7 @@ TEST(Slots, StalePlaceIsRefused) {
   bnode->unref();
 }
 
-// Keys that share the first slots of their search: what was seen in front of a key stays in front of it.
+// Keys that share the first slots of their search: slots that were found occupied before a key stay occupied.
 TEST(Slots, ASearchGoesOnWhereItWas) {
   const auto slots = Slots::make(16);
   std::vector<Node*> nodes;
@@ -244,8 +244,8 @@ TEST(Layer, FindsTheBnodeOfAKey) {
   for (Bnode* bnode : layer.news) bnode->unref();
 }
 
-// Threads push while another freezes: what was acknowledged is there, what was refused is not, and after the freeze
-// nothing changes.
+// Threads push while another one freezes. Acknowledged pushes are there, refused ones are not, and nothing changes
+// after the freeze.
 TEST(Bnode, PushesRaceWithTheFreeze) {
   const uint64_t seed = test_seed();
   for (uint64_t round = 0; round < budget<uint64_t>(40, 200, 10'000); ++round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads over one index tier, with offloading beside them: what each may see, and what is left in the end.
+// Threads over one index tier while offloading runs: the values that each may read, and the values that remain.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defragmenting under readers of the index: runs move, and nobody notices.
+// Defragmenting while readers use the index: runs move, and every read returns the right value.
 #include <gtest/gtest.h>
 
 #include "index/testing.h"
@@ -16,7 +16,7 @@ void fill(Tier* tier, base::Random* random) {
   EXPECT_TRUE(tier->drain().ok());
 }
 
-// Takes what is longer, so that only short pieces are left, each beside a run.
+// Takes all longer free pieces, so that only short ones are left, each next to a run.
 void leave_short_pieces(persist::Space* space, uint64_t gap_bytes) {
   for (const auto& piece : space->free_pieces(0)) {
     const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;

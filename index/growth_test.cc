@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranges grow: what is appended to dnodes, compacted, split, and by how much tables widen.
+// Growth of ranges: when a dnode is appended to, compacted or split, and how much tables widen.
 #include <gtest/gtest.h>
 
 #include "index/testing.h"
@@ -10,8 +10,8 @@ namespace {
 using base::Key;
 using Which = Index::Which;
 
-// Whether a dnode is too large without what is overwritten is judged by its first part. New keys after that are found
-// out one compaction later.
+// Whether a dnode is too large without its overwritten entries is estimated from its first part. New keys after that
+// part are noticed one compaction later.
 TEST(Growth, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
   Tier tier({.pool_bytes = size_t{32} << 20});
   Model model;
@@ -44,7 +44,7 @@ TEST(Growth, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
   EXPECT_EQ(tier.scan_now(), model);
 }
 
-// So much of what was appended to dnodes, in bodies: the most of any.
+// The most that was appended to any dnode, as a multiple of its body.
 double appended_max(Tier& tier) {
   double most = 0;
   tier.index().tree().for_each([&](Bnode* bnode) {

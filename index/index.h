@@ -125,7 +125,7 @@ class Index {
   };
   // The value of the lookup's key as of `version` (kLatest: now).
   void get(uint64_t version, Lookup* lookup);
-  // Looks up many keys, each by itself; their cache misses and reads of NVM overlap.
+  // Looks up many keys, each on its own; their cache misses and reads of NVM overlap.
   class Asker {
    public:
     // Sets *key for the i-th lookup; its bytes must stay until answer(). False: there is no such lookup. Called in the

@@ -80,7 +80,7 @@ TEST(Index, TokensDoNotRunOut) {
 }
 
 // Many keys at once: in bnodes, in dnodes of several runs, deleted, absent, over installed layers, now and as of a
-// snapshot. Each answer must be that of a lookup of its own.
+// snapshot. Each result must be that of a single lookup.
 TEST(Index, GetManyAnswersAsGetDoes) {
   Tier tier({.pool_bytes = size_t{16} << 20});
   base::Random random(test_seed());
@@ -117,8 +117,8 @@ TEST(Index, GetManyAnswersAsGetDoes) {
   }
 }
 
-// Under a sequential load only the last range is ever dirty; those before it must not stay queued, with all their
-// memory, when nobody but the urgent offloader looks.
+// Under a sequential load only the last range is ever dirty. The ranges before it must not stay queued, with all their
+// memory, when only the urgent offloader takes work.
 TEST(Index, OffloadedRangesLeaveTheQueue) {
   Tier tier({.pool_bytes = size_t{32} << 20});
   for (uint64_t i = 0; i < 20'000; ++i) {
@@ -248,7 +248,7 @@ TEST(Index, GetsHaveRunsPutTogether) {
   });
 }
 
-// Scans go through each update of a range, so many of them are moved into its run, as several runs would be.
+// Scans pass each update of a range, so when there are many they are moved into its run, as several runs would be.
 TEST(Index, ScansHaveManyUpdatesPutIntoTheRun) {
   for (const uint64_t updates : {31, 32}) {
     Tier tier;

@@ -275,8 +275,8 @@ Status Replacer::Offload::append(const Job& job, const Bnode& successor, uint64_
   return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged_, dnode);
 }
 
-// Appends what a dnode holds of the successor's range, and the updates up to there, which go before; *update is the
-// first that is not in *merged. Errors: Corruption, Unavailable.
+// Appends the dnode's entries in the successor's range, and the updates up to its end, which take precedence; *update
+// is the first update that is not in *merged. Errors: Corruption, Unavailable.
 Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, const std::vector<Entry>& updates,
                                 std::vector<Entry>::const_iterator* update, std::vector<Entry>* merged) {
   if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return Status::OK();

@@ -35,9 +35,9 @@ bool exceeds(const Weight& weight, const Limits& limits, uint64_t dnodes) {
 
 namespace {
 
-// How much may be appended to a body, in bytes or entries: until hidden entries come to three quarters of the others. A
-// higher bound would take more space, a lower one would write more. If most appended entries are fresh, there is no
-// bound.
+// The most that may be appended to a body, in bytes or entries: until hidden entries come to three quarters of the
+// others. A higher bound would take more space, a lower one would write more. If most appended entries are fresh, there
+// is no bound.
 uint64_t appended_max(uint64_t body, double fresh) {
   constexpr double kHiddenMax = 0.75;
   const double hides = 1 - fresh * (1 + kHiddenMax);
@@ -93,9 +93,9 @@ bool may_append(const Shape& dnode, const Weight& updates, const Limits& limits,
 
 bool is_compactable(size_t runs, bool has_updates) { return runs > 1 || has_updates; }
 
-// Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large, and
-// whether there is anything that compaction would give back. A look reads NVM; where that is a round trip, what is
-// small, or hardly larger than it should be, is compacted without one.
+// Overwritten entries count twice until the dnode is compacted. So this is the time to find out whether it is too
+// large, and whether compaction would give space back. An estimate reads NVM. Where that is a round trip, dnodes that
+// are small, or hardly larger than they should be, are compacted without one.
 bool wants_a_look(const Facts& facts, const Limits& limits) {
   const auto most = [](uint64_t n) { return n - n / 9; };
   const Weight all = facts.all();

@@ -66,9 +66,8 @@ struct Plan {
   uint32_t capacity = 0;  // of the successor's table, where there is one
 };
 
-// The limits by which ranges are planned. A split takes a header and what is left over of two blocks. While space is
-// short, so that deletes live on what is set aside for them, a range is split for its bytes alone, and neighbours are
-// merged sooner.
+// The limits by which ranges are planned. A split takes a header, and unused parts of two blocks. While space is short,
+// deletes need the reserve, so a range is split for its bytes alone, and neighbours are merged sooner.
 [[nodiscard]] Limits limits_now(const Limits& limits, bool space_short);
 // Whether `weight` is more than `dnodes` dnodes may hold.
 [[nodiscard]] bool exceeds(const Weight& weight, const Limits& limits, uint64_t dnodes = 1);

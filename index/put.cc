@@ -193,8 +193,8 @@ size_t Index::attempt(Group<kMax>* group, Push* why) {
   return publish_in_turn(*group, 0, why);
 }
 
-// One record for all that are reserved. Its updates are set member by member: to copy what was just written waits for
-// its bytes.
+// Makes one record for all reserved updates. It sets their members one by one: a copy of bytes that were just written
+// would wait for them.
 template <size_t kMax>
 Index::Outcome Index::persist_record(const Group<kMax>& group) {
   std::array<persist::Update, kMax> updates;

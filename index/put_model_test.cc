@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of batches over successors that are not offloaded: whole configurations hold, and each rule that is left
-// out makes one fail.
+// The model of batches over successors that are not offloaded: whole configurations hold, and without any one rule some
+// configuration fails.
 #include <gtest/gtest.h>
 
 #include <array>

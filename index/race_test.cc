@@ -72,8 +72,8 @@ TEST(Race, ALayerOfABatchWaitsUntilItsBnodeIsInTheTree) {
   EXPECT_EQ(tier.get("key9 of the last"), "2");
 }
 
-// A writer is stopped between giving a bnode its table and queueing it, and others fill the bnode and offload it. Who
-// then looks at the queue must not read the bnode's dnode, which is gone (AddressSanitizer reports it).
+// A writer is stopped between giving a bnode its table and queueing it, and others fill the bnode and offload it. The
+// next reader of the queue must not read the bnode's dnode, which is gone (AddressSanitizer reports it).
 TEST(Race, ABnodeThatWasOffloadedBeforeItWasQueuedIsOnlyDropped) {
   Tier tier;
   for (uint64_t i = 0; i < 5'000; ++i) ASSERT_TRUE(tier.put(key_of(i), std::string(100, 'v')));
@@ -111,7 +111,7 @@ class SmallNeighbours {
     tier.index().tree().for_each([&](Bnode* bnode) { begins.emplace_back(bnode->lo().bytes()); });
     if (begins.size() < 4) return false;
     left = begins[1], right = begins[2], behind = begins[3];
-    // The right one first: beside full ones neither is merged while it shrinks.
+    // The right one first: next to full ones, neither is merged while it shrinks.
     if (!shrink(right, behind) || !shrink(left, right) || tier.ranges() != begins.size()) return false;
     ranges = begins.size();
     return true;
@@ -136,7 +136,7 @@ class SmallNeighbours {
   static constexpr uint64_t kKeys = 3'000;
   static constexpr int kLeft = 8;  // keys that stay in a small range
 
-  // Both updates are there, and what was left of the ranges, and nothing else.
+  // Both updates and the other entries of the ranges are there, and nothing else.
   [[nodiscard]] bool whole() {
     const Model model = tier.scan_now();
     const auto kept = [&](const std::string& from, const std::string& to) {
@@ -182,7 +182,7 @@ TEST(Race, ASiblingThatIsBeingMergedIsNotReplaced) {
   }
 }
 
-// The right one is being replaced by itself when its left neighbour would take it.
+// The right one is being replaced on its own when its left neighbour would take it.
 TEST(Race, ASiblingThatIsBeingReplacedIsNotMerged) {
   for (const char* step : kSteps) {
     SmallNeighbours small;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replacement, first half: planning successors, freezing, installing; tidying. What is replaced next: replacer.cc.
+// Replacement, first half: planning successors, freezing, installing; tidying. Choosing the next range: replacer.cc.
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <optional>
@@ -37,8 +37,8 @@ class Claimed {
 
 uint64_t entry_bytes(const Node& node) { return persist::entry_bytes(node.key_bytes, node.value_bytes); }
 
-// Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all); views as long as
-// the guard. Of the cursor, which stands at the dnode's first entry.
+// Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all). The entries of the
+// dnode come from the cursor, which is at the first one. Views are valid as long as the guard.
 template <class Visit>
 void visit_entries(persist::DnodeCursor* cursor, const Slots* slots, const base::Key* below, Visit visit) {
   std::vector<persist::Entry> updates;
@@ -57,8 +57,9 @@ void visit_entries(persist::DnodeCursor* cursor, const Slots* slots, const base:
   });
 }
 
-// Visits what a bnode's range holds, in no order, some of it perhaps outside and some keys more than once: the tables
-// of the bnode and of those that it stands on, and the dnodes. Views as long as the guard.
+// Visits the entries of a bnode's range in no order: those in the tables of the bnode and of its pending predecessors,
+// and those in the dnodes. Some may be outside the range, and some keys come more than once. Views are valid as long as
+// the guard.
 template <class VisitSlots, class VisitDnode>
 void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnode) {
   boost::container::small_vector<const Bnode*, 8> left{&top};
@@ -122,8 +123,8 @@ std::vector<Sized> keys_of(persist::RunReader* reader, const persist::Dnode& dno
   return keys;
 }
 
-// Whether keys come in rising order, so that the next will be after all others: hardly one is below the oldest update,
-// and hardly one above the newest. Of a table that fills up only.
+// Whether keys come in rising order, so that the next one will be after all others: hardly any key is below the oldest
+// update, and hardly any above the newest. Only for a table that fills up.
 bool is_rising(const Slots* slots) {
   constexpr uint32_t kOutOfOrder = 32;  // one of so many
   if (slots == nullptr || !slots->above_high_mark()) return false;
@@ -204,8 +205,8 @@ void Replacer::expect_to_plan(const Bnode& bnode, persist::RunReader* reader) co
   for (const persist::RunDesc& run : dnode_under(bnode).runs()) reader->expect(run);
 }
 
-// Chooses the successors of a bnode, and names them. Errors: Busy: somebody else is replacing it, or its predecessor is
-// not offloaded yet. Unavailable: where to split its range cannot be read now.
+// Chooses the successors of a bnode, and names them. Errors: Busy (another thread is replacing it, or its predecessor
+// is not offloaded yet), Unavailable (the keys at which to split its range cannot be read now).
 Status Replacer::plan(Bnode* bnode, bool may_merge, persist::RunReader* reader) {
   if (!bnode->claim()) return Status::Busy("the range is being replaced");
   BONSAI_CHECK(bnode->layer() == nullptr);

@@ -66,7 +66,7 @@ class ReplaceQueue {
   Layer* next_urgent();
   // It is offloaded.
   void finish_urgent() { urgent_count_.fetch_sub(1, std::memory_order_relaxed); }
-  // All of them, so that nobody else works on them, and back to the front.
+  // Takes all of them, so that no other thread works on them, and puts them back at the front.
   std::deque<Layer*> take_urgent();
   void put_back_urgent(const std::deque<Layer*>& layers);
 
@@ -87,8 +87,8 @@ class ReplaceQueue {
   static constexpr uint64_t kHighMarkGroup = 8;
 
  private:
-  // Under the mutex, but for what is atomic. A line: arrays, so that those who follow are found without a look at those
-  // before them.
+  // Under the mutex, except the atomics. The queue is an array, so that the next entries are found without reading
+  // those before them.
   struct Bnodes {
     std::atomic<Bnode*> stack{nullptr};  // newest first
     std::atomic<uint64_t> count{0};      // waiting

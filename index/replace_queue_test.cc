@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of replacements: order, references, counts, and writers beside replacers.
+// The queue of replacements: order, references, counts, and writers concurrent with replacers.
 #include "index/replace_queue.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST_P(ReplaceQueueTest, TheQueueKeepsBnodesAlive) {
   EXPECT_EQ(take(), 7u);
 }
 
-// The sanitizers' matter: what was enqueued, or was looked at and put back, is dropped with the queue.
+// For the sanitizers: entries that were enqueued, or taken and put back, are dropped with the queue.
 TEST_P(ReplaceQueueTest, TheEndDropsReferences) {
   for (const size_t put_back : {0, 1}) {
     ReplaceQueue ending;

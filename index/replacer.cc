@@ -102,7 +102,7 @@ Replacer::Jobs::~Jobs() {
   }
 }
 
-// next(), of those that were taken already first.
+// next(), but ranges that were taken before come first.
 template <class Next>
 Bnode* Replacer::Jobs::take(Taken* taken, size_t wanted, Next next) {
   if (taken->empty()) {
@@ -243,8 +243,8 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   return result;
 }
 
-// Memory of a group that was offloaded before, if there is one: a fresh one would grow, and be given back to the
-// system, with each group anew.
+// Memory of an earlier group, if there is one. New memory would grow with each group, and be returned to the system
+// after it.
 std::unique_ptr<Replacer::Offload> Replacer::take_offload() {
   const std::lock_guard lock(background_mutex_);
   if (idle_offloads_.empty()) return std::make_unique<Offload>(*this);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces bnodes by successors, and moves the updates of what was replaced into dnodes: the second half of an update's
+// Replaces bnodes by successors, and moves the updates of replaced bnodes into dnodes: the second half of an update's
 // life, after its put has returned. In the order of events (docs/put-protocol.md, replace):
 //   plan (name the successors) -> freeze -> install (puts go to the successors) -> offload (offload.h: merge, make
 //   durable, switch, retire) -> tidy (old versions, missing metadata)

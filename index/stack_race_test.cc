@@ -24,7 +24,7 @@ void hook(const char* step) {
   if (once && std::strcmp(step, once_at) == 0) std::exchange(once, {})();
 }
 
-// Two full ranges that the tests know, with room for more keys beside theirs.
+// Two full ranges for the tests, with room for more keys near theirs.
 class TwoRanges {
  public:
   TwoRanges() : tier({.pool_bytes = size_t{8} << 20, .log_bytes = uint64_t{2} << 20}) {
@@ -54,8 +54,8 @@ class TwoRanges {
   uint64_t filled_ = 0;
 };
 
-// X = {key, far} stands on the key alone when others have piled up two successors above it. Who then puts the key must
-// make X visible first: X came before.
+// X = {key, far} is published in the key's chain alone, when others have piled up two successors above it. A later put
+// of the key must make X visible first, because X came before.
 std::optional<std::string> far_behind_the_put() {
   TwoRanges ranges;
   Tier& tier = ranges.tier;
@@ -94,8 +94,8 @@ TEST(StackRace, ALayerThatIsSettledByItsOwnHeadsIsNoticed) {
   bonsai::testing::mutants_on.store(0);
 }
 
-// The same, and a put that began before: it finds X's node in the old bnode and helps, while X's owner has not noted
-// yet that the node stands.
+// As above, with a put that began before. It finds X's node in the old bnode and helps, while X's owner has not noted
+// yet that the node is in its chain.
 int batch_nodes_with_a_helper() {
   batch_nodes = 0;
   TwoRanges ranges;

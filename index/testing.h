@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fixture of the index tests: a whole index tier over a small volume in ordinary memory, with operations that relieve
-// back-pressure by themselves, and checks of what the tier owns.
+// back-pressure themselves, and checks of the tier's memory.
 #ifndef BONSAI_INDEX_TESTING_H_
 #define BONSAI_INDEX_TESTING_H_
 
@@ -84,7 +84,7 @@ class Tier {
     close();
     open();
   }
-  // The bytes that a power cut at this moment would leave, beside any operation. Requires: Sizes::turn.
+  // The bytes that a power cut at this moment would leave, also while operations run. Requires: Sizes::turn.
   [[nodiscard]] std::vector<std::byte> durable() { return shadow_->durable(); }
 
   Index& index() { return *index_; }
@@ -96,7 +96,7 @@ class Tier {
   // ---- updates. False: back-pressure did not end within kWaitMs.
   bool put(std::string_view key, std::string_view value) { return update(key, value, false, false); }
   bool del(std::string_view key) { return update(key, {}, true, false); }
-  // Stores `value` by itself and puts a reference to it.
+  // Stores `value` as a large value and puts a reference to it.
   bool put_large(std::string_view key, std::string_view value) {
     persist::LargeRef ref;
     if (!large_->write(value, &ref).ok()) return false;
@@ -137,7 +137,7 @@ class Tier {
     return text_of(lookup.value.bytes, lookup.value.large);
   }
 
-  // A window by itself.
+  // A window of its own.
   void read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Index::Window* window) {
     ScanAhead alone;
     alone.set_runs_ahead(0);
@@ -187,7 +187,7 @@ class Tier {
     BONSAI_CHECK(epochs_->drain(10'000));
     return Status::OK();
   }
-  // Compacts what has several runs and no updates, as an idle store does.
+  // Compacts the ranges with several runs and no updates, as an idle store does.
   void put_in_order() {
     static_cast<void>(index_->ask_for_compactions(SIZE_MAX));
     while (offload(Index::Which::kCompactions).ranges > 0) {
@@ -346,7 +346,7 @@ class Tier {
   using MappedVolume = scale::VolumeOf<base::ProductMedium>;
   using HookedVolume = scale::VolumeOf<base::HookedMedium>;
 
-  // The product's medium as what is on the other side.
+  // The product's medium as the other node's medium.
   class Near final : public base::HookedMedium {
    public:
     explicit Near(base::ProductMedium* medium) : HookedMedium(medium->view(), medium->bytes()), medium_(*medium) {}

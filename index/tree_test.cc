@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree against std::map, alone and beside readers.
+// The tree compared with std::map, alone and with concurrent readers.
 #include "index/tree.h"
 
 #include <gtest/gtest.h>

@@ -121,7 +121,7 @@ TEST(LiveScans, AnswersAreTheSameHoweverOftenAsked) {
   }
 }
 
-// Threads register and release at random, in several blocks at once; each looks for its own registrations.
+// Threads register and release at random, in several blocks at once; each verifies its own registrations.
 TEST(Versions, RegistrationsOfManyThreadsAreAllSeen) {
   constexpr size_t kThreads = 4, kRounds = 2'000, kHeldMax = 100;
   const uint64_t seed = test_seed();

@@ -219,9 +219,9 @@ class Analyst {
     }
   }
 
-  // A batch in several segments counts if all of them are there. Else a crash truncated it: what is left of it is
-  // truncated, too. Or it is dead, and its segments are being used again: then newer updates of all its keys are
-  // somewhere. Otherwise a share of a once durable batch is missing.
+  // A batch in several segments counts if all of them are there. Otherwise a crash truncated it, and the rest of it is
+  // truncated, too. Or it is dead and its segments are being used again; then newer updates of all its keys are stored.
+  // Otherwise a share of a once durable batch is missing.
   void judge_shares(std::vector<SegmentRead>* reads) {
     std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> batches;
     for (uint32_t i = 0; i < reads->size(); ++i) {

@@ -134,7 +134,7 @@ struct SegmentRead {
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
 };
 
-// How to read the log.
+// Options of reading the log.
 struct LogTerms {
   uint64_t segment_bytes = 0;
   uint64_t closed_epoch = 0;  // mode buffered: records of later epochs do not count

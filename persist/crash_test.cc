@@ -53,7 +53,7 @@ constexpr bool kSlow = true;
 constexpr bool kSlow = false;
 #endif
 
-// Everything once, until a violation: a creation, a removal, then a life of each profile at each level.
+// Runs everything once, until a violation: a creation, a removal, then a life of each profile at each level.
 void explore_all(uint64_t seed, const Manner& manner, Outcome* outcome, std::vector<base::SiteCount>* sites) {
   const auto note = [&](const testing::Explorer& explorer) {
     if (sites != nullptr) sites->insert(sites->end(), explorer.sites.begin(), explorer.sites.end());
@@ -93,8 +93,8 @@ void report_sites(const Outcome& outcome) {
   }
 }
 
-// In a full run: a million images that differ in what recovery reads, of each site at least a thousand if it writes
-// more than a word, and of none more than a tenth of all images.
+// A full run has a million images that differ in the bytes that recovery reads: of each site at least a thousand if it
+// writes more than a word, and of none more than a tenth of all images.
 void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.images, budget<uint64_t>(0, 1'000'000, 100'000'000));
   EXPECT_GE(outcome.contents.size(), 1'000'000U);
@@ -103,7 +103,7 @@ void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.flips, 10'000U);
   EXPECT_GT(outcome.flips_reported, outcome.flips / 4);
   for (const auto& [name, site] : outcome.by_site) {
-    // The mark is one word, which is there or is not; of what is wiped recovery reads four lines.
+    // The mark is one word, which is there or is not; recovery reads four lines of the wiped range.
     const bool is_one_word = name == kSiteMagicFence.name || name == kSiteWipeMarkFence.name;
     EXPECT_GE(site.contents.size(), is_one_word ? 2U : name == kSiteWipeFence.name ? 8U : 1000U) << "before " << name;
     EXPECT_LE(10 * site.images, outcome.images) << "before " << name;
@@ -144,8 +144,8 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);
 }
 
-// The same with each pool on another node: what was not fenced is not there, bytes come late, and what goes on after a
-// crash is recovered from afar.
+// Lives with each pool on another node: bytes that were not fenced are not there, bytes come late, and a life that goes
+// on after a crash recovers over the far medium.
 TEST(PersistCrash, EveryImageOnAnotherNodeIsAcknowledgedOrInFlight) {
   base::Random random = testing::seeded_random(13);
   const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(2, 6, 1'200);
@@ -221,7 +221,7 @@ TEST(PersistCrash, EverySiteOfTheCodeIsOnePlaceAndIsMet) {
   EXPECT_EQ(declared, met.size()) << "sites are declared in headers";
 }
 
-// Leaves out one of so many uses of sites after the other.
+// Leaves out the uses of sites in turn, one at a time.
 void expect_noticed(base::Random& random, size_t one_in, int rounds_max, bool far, const std::string& table) {
   const Mutants mutants = mutants_met(random);
   uint64_t tried = 0, killed = 0;

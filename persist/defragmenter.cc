@@ -236,7 +236,7 @@ class Defragmenter::Pass {
     if (old == nullptr) return 0;
     const auto& runs = old->runs();
     const auto desc = std::find_if(runs.begin(), runs.end(), [&](const auto& other) { return other.addr == from; });
-    // Others replace runs meanwhile: what is there now may be a longer or a shorter one of the same owner.
+    // Other threads replace runs meanwhile: the run there now may be a longer or a shorter one of the same owner.
     if (desc == runs.end() || round_up(desc->bytes, kBlockBytes) != run.bytes) return 0;
     const bool across = way == Way::kAcross;
     const scale::Addr to =
@@ -263,7 +263,7 @@ class Defragmenter::Pass {
     return to.bits();
   }
 
-  // A dnode that was written again, until nobody reads it.
+  // A replaced dnode, kept until its last reader has ended.
   struct Replaced {
     std::unique_ptr<const Dnode> dnode;
     Runs kept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defragmenting, with ranges of keys as the owners of dnodes: what moves, what is left alone, and what others may do
-// meanwhile.
+// Defragmenting, with ranges of keys as the owners of dnodes: which runs move, which stay, and what other threads may
+// do meanwhile.
 #include "persist/defragmenter.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Ranges final : public Defragmenter::Owners {
     for (const scale::Addr slot : slots) store().give_slot(slot);
   }
 
-  // The range has `count` values of so many bytes from now on, in one run.
+  // From now on the range has `count` values of `value_bytes` bytes, in one run.
   void write(size_t range, int count, size_t value_bytes) {
     Entries entries;
     std::erase_if(model, [&](const auto& each) { return each.first.starts_with(prefix(range)); });
@@ -65,7 +65,7 @@ class Ranges final : public Defragmenter::Owners {
     EXPECT_TRUE(rig.analyse_only().ok());
     return testing::analysed_content(rig).value();
   }
-  // Of the free pieces only so much is left at both ends, each beside a run; nothing else is free.
+  // Leaves `gap_bytes` free at each end of the free pieces, next to the runs there, and takes all other space.
   void leave_gaps(uint64_t gap_bytes) {
     for (const Piece& piece : space().free_pieces(0)) {
       const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
@@ -177,10 +177,10 @@ TEST(DefragmenterTest, RunsMoveUntilAPieceIsLongEnough) {
   EXPECT_GE(gained, 3);
 }
 
-// The piece has a run beside it, and hardly anything else is free.
+// The piece is next to a run, and hardly any other space is free.
 class DefragmenterOfTwoTest : public ::testing::Test {
  protected:
-  // Puts the piece beside the first range's run; `kept_blocks` more are free elsewhere.
+  // Puts the piece next to the first range's run; `kept_blocks` more are free elsewhere.
   void hem_in(uint64_t kept_blocks) {
     ranges.write(0, 4, 900);
     const Piece noted = ranges.run_of(0);
@@ -200,9 +200,9 @@ class DefragmenterOfTwoTest : public ::testing::Test {
   Ranges ranges{2};
 };
 
-// What was noted of the runs is old by the time that one is moved. The run beside the piece makes way for one that is
-// elsewhere, and that for a shorter one, which takes the first one's place: of the same owner, at the same address.
-// Were it moved as the first, the piece would be put over blocks that are free.
+// The notes about the runs are old by the time that one is moved. The run next to the piece makes way for one that is
+// elsewhere, and that for a shorter one, which takes the first one's place: of the same owner, at the same address. If
+// it were moved as the first, the piece would be put over blocks that are free.
 TEST_F(DefragmenterOfTwoTest, ARunThatHasTakenTheNotedOnesPlaceIsNotTakenForIt) {
   hem_in(64);
   const Piece noted = ranges.run_of(0);
@@ -255,7 +255,7 @@ TEST_F(DefragmenterOfTwoTest, WhatOthersReplaceIsLeftAlone) {
   EXPECT_EQ(ranges.content(), ranges.model);
 }
 
-// One at a time: who comes second is turned away, whichever of the two it wants.
+// One exchange at a time: the second caller is refused, whichever of the two it wants.
 TEST_F(DefragmenterOfTwoTest, TheReserveHasOneUser) {
   hem_in(0);
   EXPECT_TRUE(ranges.defragmenter.with_reserve_lent([&] {

@@ -117,11 +117,12 @@ class Dnode {
   void prefetch_samples() const { prefetch_lines(this, 3); }
   // Fetches the parts, for lo(), hi(), runs(). Reads the dnode.
   void prefetch_parts() const { prefetch_lines(parts_.get(), (sizeof(Parts) + kLine - 1) / kLine); }
-  // Fetches what a DnodeCursor over all entries reads first and the beginning of each further page, without
+  // Fetches the bytes that a DnodeCursor over all entries reads first, and the beginning of each further page, without
   // oldest_run(). Reads the dnode.
   void prefetch_runs(const scale::Volume& volume) const;
-  // Fetches what a DnodeCursor reads first that seeks `key` and reads `records` records. Returns about how many entries
-  // there are from the key on; UINT64_MAX: unknown. Reads the dnode and its samples. Requires: key is in the range.
+  // Fetches the bytes that a DnodeCursor reads first when it seeks `key` and reads `records` records. Returns the
+  // approximate number of entries from the key on; UINT64_MAX: unknown. Reads the dnode and its samples. Requires: key
+  // is in the range.
   uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // The place of the oldest run, to be fetched and not read; empty if there is none, or if it is a variable one.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
@@ -205,8 +206,8 @@ class Dnode {
   static void prefetch_lines(const void* begin, size_t count) {
     for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
   }
-  // Fetches the part of a run and, after it, the run's share of `records`, except lines that the processor prefetches
-  // by itself. `entries`: the number in all runs.
+  // Fetches the part of a run and, after it, the run's share of `records`, except lines that the processor prefetches.
+  // `entries`: the number in all runs.
   static void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records, uint64_t entries);
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
@@ -216,7 +217,7 @@ class Dnode {
     const uint32_t bytes = run.count * run.entry_bytes() + kRunTrailerBytes;
     return {run.addr, bytes, run.count, birth(i), run.key_bytes, run.value_bytes};
   }
-  // Run i at `bytes`; if metadata is uploaded, the view knows the places of its entries.
+  // Run i at `bytes`; if metadata is uploaded, the view has the offsets of its entries.
   [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
     return places()[i].variable() ? variable_view(i, bytes, identity) : RunView(bytes, uniform_desc(i), identity);
   }

@@ -15,8 +15,8 @@ namespace {
 // At random, lest a loop over kSampledOneIn dnodes never verifies one of them.
 bool is_sampled() { return base::thread_random().below(DnodeCursor::kSampledOneIn) == 0; }
 
-// Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
-// may have to come from memory.
+// The checksum of a whole run costs an eighth, or less, of its entries' checks; but bytes of the run that the caller
+// does not want may have to come from memory.
 bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entries_wanted >= 3 * entries; }
 }  // namespace
 
@@ -57,11 +57,11 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   choose();
 }
 
-// Reads what far runs have of the part in which the first entry is and of the entries after it; a run that is to be
-// verified as a whole, or whose entries' places are not known, as a whole. One list. False: it did not come.
+// Reads, from each far run, the part with the first entry and the entries after it. A run that is to be verified as a
+// whole, or whose entries' offsets are unknown, is read as a whole. One list. False: it did not come.
 //
-// Most scans begin with a record that exists. Where a run has its fingerprint, what is before that is not read; if it
-// was another key's, and the first entry may be before it, the rest is a second list.
+// Most scans begin with a record that exists. If a run has its fingerprint, the entries before it are not read. If the
+// fingerprint was another key's, and the first entry may be before it, the rest is a second list.
 bool DnodeCursor::carry(const Key& key, bool inside, uint64_t entries) {
   const bool guesses = inside && dnode_.uploaded();
   const uint8_t print = guesses ? fingerprint(key.hash()) : uint8_t{0};
@@ -108,8 +108,8 @@ bool DnodeCursor::has_begin(const Source& source, const Key& key, uint32_t first
   return !source.run.entry(at, &entry) || entry.key == key;
 }
 
-// Asks for entries [first, end) of a carried run; for all of its bytes if these are the whole. Requires: the whole, or
-// the run knows the places of its entries.
+// Requests entries [first, end) of a carried run; all of its bytes if these are the whole. Requires: the whole, or the
+// run has the offsets of its entries.
 void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
   RunView& run = source->run;
   source->there = end;

@@ -34,16 +34,17 @@ class DnodeCursor {
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
 
-  // Requires: the dnode outlives the cursor (epoch guard), as does the reader, which keeps what the cursor reads.
+  // Requires: the dnode outlives the cursor (epoch guard), as does the reader, which keeps the bytes that the cursor
+  // reads.
   DnodeCursor(RunReader* reader, const Dnode& dnode, Verify verify = Verify::kAlways)
       : dnode_(dnode), verify_(verify), reader_(*reader) {}
-  // With a reader of its own.
+  // A cursor with a reader of its own.
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
       : dnode_(dnode), verify_(verify), own_(volume), reader_(*own_) {}
 
   // Goes to the first entry at or after `key`; an empty key means the first. `entries`: how many of each run the caller
-  // expects to read. Reads of that many are waited for here; later the cursor waits only when it passes them in a far
-  // run. If they are many, as by default, the checksums of whole runs are verified instead of each entry's.
+  // expects to read. seek() waits for the reads of these; later the cursor waits only when it passes them in a far run.
+  // If they are many, as by default, the checksums of whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // Seeks without comparing with the dnode's range. Requires: key is in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
@@ -80,7 +81,7 @@ class DnodeCursor {
   void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit);
 
  private:
-  // Constructed in place: copying what was just written in smaller parts stalls.
+  // Constructed in place: a copy of bytes that were just written in smaller parts stalls.
   struct Source {
     Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::EntryRange& part)
         : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}

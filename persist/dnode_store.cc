@@ -112,8 +112,8 @@ void DnodeStore::count_writes(const std::vector<Addr>& slots) {
   }
 }
 
-// Starts to note in the extent table how often header slots have been written. What another thread is about to note is
-// noted here, too, so that the caller's fence completes it.
+// Starts to note in the extent table how often header slots have been written. The notes that another thread is about
+// to make are included, so that the caller's fence completes them.
 std::vector<std::pair<Addr, uint64_t>> DnodeStore::note_writes() {
   const std::lock_guard lock(writes_mutex_);
   for (const auto& [extent, writes] : not_noted_) {
@@ -299,7 +299,7 @@ uint32_t long_fences_crc(const scale::Volume& volume, Addr at, const void* both,
   return base::crc32c(both, bytes, base::low_bits<uint32_t>(place_seed(volume, at)));
 }
 
-// How often a slot that is not torn has been written.
+// The number of writes of a slot that is not torn.
 uint32_t writes_of(const scale::Volume& volume, Addr slot) {
   DnodeHeader header;
   std::memcpy(&header, volume.resident(slot), sizeof header);
@@ -396,7 +396,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
 
 }  // namespace
 
-// Reads a header slot. Of a retired header it reads only the header: runs and long fences may be gone.
+// Reads a header slot. For a retired header it reads only the header: runs and long fences may be gone.
 SlotRead read_slot(const scale::Volume& volume, Addr slot, uint64_t version) {
   SlotRead read;
   DnodeHeader header;

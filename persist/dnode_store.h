@@ -56,8 +56,8 @@ class DnodeStore {
   // Errors: IoError (the volume has failed); then log records and space must stay as they are.
   [[nodiscard]] Status retire(const std::vector<const Dnode*>& dnodes);
 
-  // Frees the space of a retired dnode, except the runs and the long fence keys that its successor has taken
-  // over. Requires: retired, and no reader is left.
+  // Frees the space of a retired dnode, except the runs and the long fence keys that its successor has taken over.
+  // Requires: retired, and no reader is left.
   void free(const Dnode& dnode, const Runs& kept_runs, scale::Addr kept_fences = {});
 
   [[nodiscard]] scale::Volume& volume() { return volume_; }
@@ -81,8 +81,8 @@ class DnodeStore {
   std::vector<ExtentGeometry> geometry_;
   base::YieldingMutex slots_mutex_{"header slots"};  // held over the fences of a new extent
   std::vector<scale::Addr> free_slots_;
-  // Under the mutex: how often the slots of each extent, by target and number, have been written; and the extents whose
-  // count on NVM is older.
+  // Under the mutex: the number of writes to the slots of each extent, by target and number; and the extents whose
+  // number on NVM is older.
   base::YieldingMutex writes_mutex_{"header writes"};
   std::vector<std::vector<uint64_t>> writes_;
   std::vector<std::pair<scale::Addr, uint64_t>> not_noted_;  // extent, its writes
@@ -100,7 +100,7 @@ class DnodeWriter {
   DnodeWriter(const DnodeWriter&) = delete;
   DnodeWriter& operator=(const DnodeWriter&) = delete;
 
-  // Which runs of its predecessor a dnode takes over: none (null), all, or the oldest ones.
+  // The runs of its predecessor that a dnode takes over: none (null), all, or the oldest ones.
   struct Kept {
     Kept(const Dnode* whole) : dnode(whole), runs(whole == nullptr ? 0 : whole->runs().size()) {}
     Kept(const Dnode& of, size_t oldest) : dnode(&of), runs(oldest) {}

@@ -240,8 +240,8 @@ TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   }
 }
 
-// Fences of the first and the last range say nothing of what its keys share: its runs do, and each run that is appended
-// may say less. Other keys may be asked for all the same.
+// The fences of an open range do not bound the prefix that its keys share: its runs determine it, and each appended run
+// may shorten it. Readers may search keys without the prefix all the same.
 TEST_F(DnodeTest, AnOpenRangeIsSearchedByWhatItsKeysShare) {
   for (const auto& [lo, hi] : {std::pair{Fence(), Fence::infinite()}, {Fence(), Fence("v")}, {Fence("c"), Fence()}}) {
     const Fence end = hi == Fence() ? Fence::infinite() : hi;
@@ -505,8 +505,8 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
   EXPECT_GT(copied, 100);
 }
 
-// Whatever was read before, and however much is read now: what is damaged is reported each time, or by about one cursor
-// in kSampledOneIn to readers who asked for that.
+// Whatever was read before, and however much is read now, damage is reported: each time, or with sampled verification
+// by about one cursor in kSampledOneIn.
 TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
   constexpr uint64_t kEntries = 200, kDamaged = 100;
   Entries entries, newer;

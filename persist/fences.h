@@ -11,7 +11,7 @@
 
 namespace bonsai::persist {
 
-// Whether a fence fits into a header beside another of its size; else the two may take blocks of their own.
+// Whether a fence fits into a header that also holds another of its size; if not, the two may take blocks of their own.
 constexpr bool fits_inline(std::string_view fence) { return fence.size() <= kInlineFenceBytes / 2; }
 
 // A fence between two adjacent keys: `key`, or if that is long, its shortest prefix above `below`. Requires: below <

@@ -90,7 +90,7 @@ constexpr uint64_t mix64(uint64_t x) {
 }
 // The pool's identity, to which its checks are bound (scale::Volume::identity()); never 0.
 constexpr uint64_t pool_identity(const uint64_t pool_id[2]) { return mix64(pool_id[0] ^ mix64(pool_id[1])) | 1; }
-// The seed of a check of what is stored at `addr` in that pool.
+// The seed of a check of bytes that are stored at `addr` in that pool.
 constexpr uint64_t place_seed(uint64_t identity, uint64_t addr) {
   return mix64((identity ^ addr) * 0x9e3779b97f4a7c15 + identity);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a superblock, a dnode with its runs, a run, a log record: refused, or what they say is within bounds.
-// The first byte says which checks are made anew over the others.
+// Any bytes as a superblock, a dnode with its runs, a run, a log record: refused, or with all numbers within bounds.
+// The first byte selects the checks that are computed anew over the others.
 #include <cstddef>
 #include <cstring>
 #include <memory>

@@ -272,8 +272,8 @@ class LogOf final : public Log {
     return Result::kOk;
   }
 
-  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
-  // False: nothing of it was begun, because the volume has failed.
+  // Starts to write the end of the stream's segment (and, buffered, the bytes that were not flushed yet). The caller
+  // fences. False: no write was begun, because the volume has failed.
   [[nodiscard]] bool seal(Stream& stream) {
     if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet
       const Addr base = config_.segments[stream.segment];
@@ -408,7 +408,7 @@ Status LogOf<Medium>::close_epoch() {
   const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
   const bool all_flushed = flush_streams(closing);
-  // Also if a stream was held: the next closer, perhaps another thread, relies on what was flushed.
+  // Also if a stream was held: the next closer, perhaps another thread, relies on the flushed bytes.
   if (!volume_.fence(kSiteEpochFlushFence)) return volume_.health();
   if (!all_flushed || !note_flushed()) {
     return Status::Unavailable("the log's epoch could not be closed: a writer was preempted; try again");
@@ -502,7 +502,7 @@ namespace {
 class NoLog final : public Log {
  public:
   explicit NoLog(Config config) : Log(std::move(config)) {
-    // Free for everybody who asks how full the log is, and never counted down to nothing.
+    // All segments count as free for callers that check how full the log is, and none is ever used up.
     for (uint32_t i = 0; i < table_.size(); ++i) {
       table_[i].live.store(kNeverDead, std::memory_order_relaxed);
       give_free(i);

@@ -107,8 +107,8 @@ TEST(Log, EachUseFindsItFullAtItsOwnLimit) {
   EXPECT_TRUE(pool.medium.events().empty()) << "full means that nothing was written";
 }
 
-// Wraps many times: segments come back when their last record is released and no earlier, and what is alive is found.
-// When the log is full, all is written again from the reserve, as offloading would make room.
+// Wraps many times. Segments come back when their last record is released and no earlier, and live records are found.
+// When the log is full, all of them are written again from the reserve, as offloading would make room.
 TEST(Log, WrapsWhileRecordsDie) {
   base::Random random = testing::seeded_random(5);
   MemoryPool pool;

@@ -62,8 +62,7 @@ class ListMergeTest : public ::testing::Test {
  protected:
   static constexpr size_t kRowBytes = Form::kKeyBytes + 8;
 
-  // What is made of `rows`, each with something after it in `stride_bytes` altogether, and of the lists; in exactly as
-  // much room as is asked for.
+  // The merge of `rows`, each in `stride_bytes` bytes, and of the lists; the output has exactly the required room.
   Made made(const ByKey& rows, size_t stride_bytes, const std::vector<ByKey>& lists, uint64_t rows_max) {
     std::string oldest;
     for (const auto& [key, value] : rows) {

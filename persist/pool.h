@@ -49,8 +49,7 @@ struct Pool {
   [[nodiscard]] Log::Config log_config(bool buffered) const;
   [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
   // Each thread appends to a segment of its own, so that writes to segments and their entries may go over several
-  // connections.
-  // Requires: nobody writes to the log yet.
+  // connections. Requires: no writer of the log yet.
   void spread_log(scale::Volume* volume) const;
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
   [[nodiscard]] Limits limits() const;
@@ -93,9 +92,9 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
 // creation).
 Status plan_growth(const scale::Volume& volume, const Pool& pool, Pool* grown);
 
-// Makes `pool` what was planned. May be cut by a crash anywhere: the pool then has its old or its new size, of each
-// target by itself, and the next growth completes it. Requires: nobody uses the pool yet. Errors: IoError (the volume
-// has failed); the targets must keep their new size then, since a superblock may state it.
+// Grows `pool` to its plan. A crash may interrupt it anywhere: each target then has its old or its new size, and the
+// next growth completes it. Requires: no other user of the pool yet. Errors: IoError (the volume has failed); the
+// targets must keep their new size then, since a superblock may state it.
 Status grow_pool(scale::Volume& volume, const Pool& grown, Pool* pool);
 
 // Rewrites both copies of each superblock as in `pool`, one copy after the other, where they differ: after damage to
@@ -117,8 +116,8 @@ struct StateWord {
 // Makes them durable, in any order. Errors: IoError (the volume has failed).
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words);
 
-// Notes durably that nobody uses the pool, with the summary of what recovery will find in it. Requires: nothing else is
-// being written. Errors: IoError (the volume has failed).
+// Notes durably that the pool is closed, with the summary of what recovery will find in it. Requires: no other write is
+// in flight. Errors: IoError (the volume has failed).
 Status write_clean_state(scale::Volume& volume, const Pool& pool);
 
 // A checksum of everything that recovery depends on: the valid, unretired dnodes, the contents of each log segment, the

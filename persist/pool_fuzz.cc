@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Patches applied to whole pools (store/golden): analysis and recovery come to an end, and what they say can be read.
-// A patch: u8 kind, u8 bytes, u32 offset, the bytes. Kinds: as it is; with the check of the word, header, superblock or
-// run there made anew.
+// Patches applied to whole pools (store/golden): analysis and recovery end, and their results can be read. A patch: u8
+// kind, u8 bytes, u32 offset, the bytes. Kinds: without further changes; with a new check of the word, header,
+// superblock or run there.
 #include <zlib.h>
 
 #include <cstddef>
@@ -134,7 +134,7 @@ std::string patch(Kind kind, uint64_t offset, std::string_view bytes) {
          fuzz_bytes(static_cast<uint32_t>(offset)) + std::string(bytes);
 }
 
-// Each golden pool as it is; then, at each header, a patch of its generation and of its runs.
+// Each golden pool without changes; then, at each header, a patch of its generation and of its runs.
 std::vector<std::string> seeds() {
   std::vector<std::string> seeds;
   for (uint8_t pool = 0; pool < std::size(kPools) * kVersions; ++pool) {

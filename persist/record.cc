@@ -14,7 +14,7 @@ namespace {
 
 inline constexpr uint64_t kCrcBytes = sizeof(uint32_t);
 
-// Requires: room for what is put.
+// Requires: room for the bytes.
 class Writer {
  public:
   explicit Writer(std::byte* at) : at_(at) {}

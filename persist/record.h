@@ -15,8 +15,8 @@
 
 namespace bonsai::persist {
 
-// Bytes of `n` as LEB128: a seventh of its bits, rounded up. 9/64 is near enough to a seventh for 64 bits, and each put
-// asks four times, so that a division would be seen.
+// Bytes of `n` as LEB128: a seventh of its bits, rounded up. 9/64 is near enough to a seventh for 64 bits. Each put
+// calls this four times, so a division would be noticeable.
 constexpr uint64_t varint_bytes(uint64_t n) { return (9 * static_cast<uint64_t>(std::bit_width(n | 1)) + 64) / 64; }
 
 // One update, as stored in the log and in dnodes. Views belong to the caller.
@@ -28,7 +28,7 @@ struct Update {
   bool tombstone = false;
   bool large = false;
 
-  // Bytes of the update inside a record, and as a record by itself.
+  // Bytes of the update inside a record, and as a record of its own.
   [[nodiscard]] uint64_t part_bytes() const {
     const uint64_t key_length = key.size() == 8 ? 0 : varint_bytes(key.size());
     const uint64_t value_length = tombstone || value.size() == 8 ? 0 : varint_bytes(value.size());
@@ -37,7 +37,7 @@ struct Update {
   [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof(uint32_t) + part_bytes(), 8); }
 };
 
-// Upper bounds of the overhead of an update beside its key and value, and of a batch beside its updates.
+// Upper bounds of the overhead of an update beyond its key and value, and of a batch beyond its updates.
 inline constexpr uint64_t kUpdateOverheadBytesMax = 32;
 inline constexpr uint64_t kBatchOverheadBytesMax = 32;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Analysis and recovery on pools made by hand: what is live, what counts, what is damage, and that recovering twice or
-// half is harmless.
+// Analysis and recovery on pools made by hand: which dnodes are live, which records count, which bytes are damaged. A
+// second or an interrupted recovery is harmless.
 #include "persist/recovery.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class RecoveryTest : public ::testing::Test {
   }
   uint64_t segment_offset(uint32_t segment) { return pool_.rig.pool.segments()[segment].offset(); }
 
-  // The analysis of the pool as it is.
+  // The analysis of the unchanged pool.
   std::unique_ptr<Rig> analysed() {
     auto rig = std::make_unique<Rig>(std::vector<base::HookedMedium*>{&pool_.medium});
     EXPECT_TRUE(rig->analyse_only().ok());
@@ -215,8 +215,8 @@ TEST_F(RecoveryTest, NoWordOfTheNextHeaderMakesARetiredDnodeLive) {
   }
 }
 
-// A commit is torn in two, so that nobody knows of its generation: recovery leaves nothing of it that a second torn
-// commit in the same slot could complete.
+// A commit is torn in two, so that its generation is unknown. Recovery leaves no part of it that a second torn commit
+// in the same slot could complete.
 TEST_F(RecoveryTest, ATornHeaderIsNotCompletedByALaterOne) {
   static_cast<void>(write({{"", "", 5, {{"a", "old"}}}}));
   const auto lost = write({{"", "", 900, {{"a", "lost"}}}});
@@ -240,8 +240,8 @@ TEST_F(RecoveryTest, ATornHeaderIsNotCompletedByALaterOne) {
   }
 }
 
-// The half that is lost had shrunk to nothing, and every block that an offload may take is taken: the part of the old
-// dnode is rewritten into what the last recovery has set aside.
+// The lost half had shrunk to nothing, and every block that an offload may take is taken. The part of the old dnode is
+// rewritten into the space that the last recovery has set aside.
 TEST_F(RecoveryTest, AFullPoolIsRecoveredAllTheSame) {
   Range whole{"", "m", 5, {}}, left{"", "g", 6, {}};
   for (uint64_t bytes = 0; bytes < pool_.rig.pool.limits().dnode_bytes_max; bytes += 1014) {

@@ -130,7 +130,7 @@ bool RunView::verify() const {
   return base::crc32c(bytes_, checked_bytes, base::low_bits<uint32_t>(seed_)) == crc;
 }
 
-// The size that most have gets a loop of its own, without a loop over words inside.
+// The most frequent size gets a loop of its own, without an inner loop over words.
 uint32_t RunView::sound_end(uint32_t from, uint32_t to) const {
   if (trusted_) return to;
   const uint32_t stride = uniform_entry_bytes(desc_);
@@ -164,7 +164,7 @@ void RunView::prefetch(uint32_t from, uint32_t to) const {
   }
 }
 
-// The entry i of a run with heads of so many bytes, at `offset`, of which nothing is at `end` or after it.
+// The entry i of a run with heads of `head_bytes` bytes, at `offset`; no part of it is at `end` or after it.
 template <uint32_t kHeadBytes>
 [[gnu::always_inline]] inline bool RunView::decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const {
   if (offset > end || end - offset < kHeadBytes) return false;

@@ -129,7 +129,7 @@ TEST(Run, SoundEndIsAtTheDamage) {
   }
 }
 
-// Counts what it is asked for; nothing is ever late.
+// Counts its requests; no read is ever late.
 class AskedMedium final : public base::HookedMedium {
  public:
   AskedMedium() : HookedMedium(nullptr, 0) { set_view(line_.data(), line_.size()); }

@@ -34,7 +34,7 @@ inline Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
   return ranks;
 }
 
-// Which of 32 fingerprints are `wanted`, as bits. Requires: aligned to 16 bytes.
+// A mask of the ones among 32 fingerprints that are `wanted`. Requires: aligned to 16 bytes.
 inline uint32_t matches(const char* fingerprints, uint8_t wanted) {
   const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
   const auto half = [&](const char* at) {

@@ -107,7 +107,7 @@ TEST_P(Shares, OneThatIsMissingInACrashTakesTheOthersWithIt) {
   EXPECT_EQ(recovered.log->segments_free(), recovered.log->segments());
 }
 
-// Once sealed, all of them were durable: what is missing was lost.
+// Once sealed, all of them were durable: a missing one was lost.
 TEST_P(Shares, OneThatIsMissingLaterIsDamage) {
   write();
   ASSERT_TRUE(pool.rig.log->close_epoch().ok());

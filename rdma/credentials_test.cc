@@ -148,7 +148,7 @@ TEST(SecretTest, IsLoadedFromAFileThatOnlyItsOwnerReads) {
   ::unlink(path.c_str());
 }
 
-// The same checks through a provider.
+// These checks, through a provider.
 template <class Network>
 void expect_gated(Network& network) {
   const Secret secret = fresh_secret();

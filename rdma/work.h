@@ -39,7 +39,7 @@ namespace bonsai::rdma {
 
 class Peer;
 
-// How one request ended.
+// The outcome of one request.
 enum class Outcome : uint8_t {
   kDone,              // carried out
   kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed. But

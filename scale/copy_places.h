@@ -15,7 +15,7 @@ namespace bonsai::scale {
 
 class CopyPlaces {
  public:
-  // Of one copy. Its holder asks only this object about it.
+  // The place of one copy. Its holder passes it only to this object.
   struct Place {
     uint64_t begin, end;
     bool given_up = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credits for messages to one node: who has none waits. A node grants each owner a share of its receive buffers, so
-// that a message always finds one, however many owners write.
+// Credits for messages to one node: a sender without credits waits. A node grants each owner a share of its receive
+// buffers, so that a message always finds one, however many owners write.
 //
 // Thread-safety: all methods.
 #ifndef BONSAI_SCALE_CREDITS_H_
@@ -19,7 +19,7 @@ class Credits {
   explicit Credits(uint64_t count) : all_(count), free_(count) {}
 
   [[nodiscard]] uint64_t free() const { return free_.load(std::memory_order_relaxed); }
-  // Takes so many, or none.
+  // Takes `count` credits, or none.
   [[nodiscard]] bool try_take(uint64_t count) {
     uint64_t free = free_.load(std::memory_order_relaxed);
     while (free >= count) {
@@ -27,8 +27,8 @@ class Credits {
     }
     return false;
   }
-  // A share for one of several owners: at most `share_max`, a quarter of what is free, and at least one if there is
-  // any.
+  // Takes a share for one of several owners: at most `share_max`, at most a quarter of the free credits, and at least
+  // one if any is free. Returns its size.
   [[nodiscard]] uint64_t take_share(uint64_t share_max) {
     for (;;) {
       const uint64_t all = free();

@@ -14,7 +14,7 @@
 
 namespace bonsai::scale {
 
-// Makes this node's access to a fabric. What it makes keeps alive whatever it needs.
+// Makes this node's access to a fabric. The result keeps alive whatever it needs.
 using OpenFabric = std::function<Status(std::shared_ptr<rdma::Fabric>* fabric)>;
 
 // The nodes that can connect to a node which listens on a provider.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a remote link that need no network: which lane carries a byte, whose a place is, what a target's state
-// says, and what a mirror holds.
+// The parts of a remote link that need no network: the lane of a write, the places of copies, the state of a target,
+// and the contents of a mirror.
 #include <gtest/gtest.h>
 
 #include <map>

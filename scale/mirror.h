@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// This node's copy of what is resident of one far target: addresses for the whole target, memory for the resident
+// This node's copy of the resident ranges of one far target: addresses for the whole target, memory for the resident
 // ranges only. The ranges are registered, so that they are read from the target and written back in place.
 //
-// The mirror belongs to the target's medium. Those that have it in flight share it (shared_ptr).
+// The mirror belongs to the target's medium. Reads in flight share it (shared_ptr).
 //
 // Thread-safety: all methods; open() and close() by one caller at a time.
 #ifndef BONSAI_SCALE_MIRROR_H_
@@ -39,14 +39,14 @@ class Mirror {
 
   // As base::FarReads::open_resident() and close_resident(). A range that could not be read is open, and is read again.
   Status open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Piece>* pieces);
-  // Errors of open() beside NoSpace: Unavailable (an earlier READ of a range was given up and has not ended: it could
+  // Errors of open() besides NoSpace: Unavailable (an earlier READ of a range was given up and has not ended: it could
   // change bytes that were read again).
   void close(std::span<const base::FarReads::Piece> pieces);
-  // The pieces are being read, as long as somebody holds the token.
+  // Marks the pieces as being read until the last holder releases the token.
   [[nodiscard]] std::shared_ptr<const void> begin_landing(std::span<const base::FarReads::Piece> pieces);
 
   [[nodiscard]] bool resident(uint64_t offset, uint64_t n) const;
-  // So many bytes of this node's memory.
+  // Bytes of this node's memory that the mirror uses.
   [[nodiscard]] uint64_t resident_bytes() const;
   // [offset, offset + n) as registered memory, or as much of it as is in one range. Empty: not open.
   [[nodiscard]] rdma::Slice slice(uint64_t offset, uint64_t n) const;

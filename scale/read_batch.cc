@@ -18,7 +18,7 @@ constexpr uint64_t kAlign = 16;
 }  // namespace
 
 struct ReadBatch::Carried {
-  // What reads go to. Shared with those in flight and, after the batch, with the epoch domain.
+  // The memory that reads fill. Shared with reads in flight and, after the batch, with the epoch domain.
   struct Held {
     std::vector<base::FarReads::Memory> chunks;
     uint64_t bytes = 0;
@@ -95,7 +95,7 @@ uint64_t ReadBatch::begin_reads() {
 }
 
 Status ReadBatch::wait_for_reads(uint64_t now_ns) {
-  // Of reads that begin here the clock has just been read.
+  // For reads that begin here the clock has just been read.
   const uint64_t begun_ns = begin_reads();
   const bool lasts = deadline_ns_ > std::max(now_ns, begun_ns) && (begun_ns != 0 || deadline_ns_ > base::now_ns());
   if (lasts) base::wait_closely_until(deadline_ns_);

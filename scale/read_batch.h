@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and where their
-// bytes are.
+// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and the places of their
+// bytes.
 //
 //   scale::ReadBatch reads(volume);
 //   const std::byte* bytes = reads.issue(addr, n);          further ones; then something else to do, after begin()
 //   if (!reads.wait().ok()) return ...;                     siblings of a coroutine run meanwhile
 //   use(bytes)
 //
-// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() returns memory that
-// is filled when wait() has returned; the reads issued between two waits are one list for each target. On an emulator
-// wait() takes the modelled time. Elsewhere a batch costs a test for each call.
+// On mapped targets the bytes are read where they are mapped. On far ones they are carried: each issue() returns memory
+// that is filled when wait() has returned; the reads issued between two waits are one list for each target. On an
+// emulator wait() takes the modelled time. Elsewhere a batch costs a test for each call.
 //
 // Guarantees: bytes of a mapped target stay as long as the volume. Carried bytes stay as long as the batch and, where
 // the volume has an epoch domain, until the guard ends in which the batch did.
@@ -60,12 +60,13 @@ class ReadBatch {
     read(addr, n, to);
     return to;
   }
-  // The same in parts: a place for [addr, addr + n), of which read() fills what is wanted. `to`: in the place.
+  // issue() in two steps: place() returns a place for [addr, addr + n), and each read() fills a part of it. `to`: the
+  // address of the part, in that place.
   const std::byte* place(Addr addr, uint64_t n);
   void read(Addr addr, uint64_t n, const std::byte* to);
 
-  // Of a mapped target [addr, addr + n) is read, and perhaps so many further places near by, a block each. The block in
-  // which the last range ended is there already. Of a far target nothing.
+  // Reports that the caller reads [addr, addr + n) of a mapped target, and `further_blocks` blocks near by. A block in
+  // which the last range ended is not counted again. No effect on a far target.
   void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
     if (waits()) [[unlikely]]
       count(addr, n, further_blocks);

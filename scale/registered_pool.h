@@ -29,12 +29,12 @@ class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
   // The slice of memory that was taken. It is in no region if the memory could not be registered.
   [[nodiscard]] rdma::Slice slice(const std::byte* at, size_t bytes) const;
 
-  // A piece of kReserveBytes that is registered for certain: what is in memory that could not be registered is written
-  // through such pieces. It comes back like others. Null: all are in use.
+  // A piece of kReserveBytes that is certainly registered. Bytes in memory that could not be registered are written
+  // through such pieces. It returns to the pool like other memory. Null: all are in use.
   std::shared_ptr<std::byte> take_reserve();
   static constexpr size_t kReserveBytes = size_t{16} << 10;
 
-  // Registered now: what is taken, the rest of its slabs, and at most kIdleBytesMax besides.
+  // Bytes that are registered now: the taken memory, the rest of its slabs, and at most kIdleBytesMax more.
   [[nodiscard]] size_t registered_bytes() const;
 
   static constexpr size_t kIdleBytesMax = size_t{16} << 20;

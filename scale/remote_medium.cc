@@ -53,7 +53,7 @@ bool RemoteMedium::fence(const base::Site&) {
   return writes_.fence(target_);
 }
 
-// What failed to be read before is open, and is read again.
+// A range whose earlier read failed is open, and is read again.
 Status RemoteMedium::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
   target_.places.give_up(offset, n);
   reads_.settle();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of another node as an NVM medium: what is stored here reaches that node by flush and fence alone, as a store
-// reaches NVM, and is durable there when the fence has answered.
+// A pool of another node as an NVM medium: stored bytes reach that node by flush and fence alone, as a store reaches
+// NVM, and are durable there when the fence has answered.
 //
-// View: addresses alone, but for what is resident (base/nvm/far_reads.h): that is mirrored in this node's memory, and
-// takes as much of it. All other bytes are read over the fabric, and written past the view.
+// View: addresses alone, except for the resident ranges (base/nvm/far_reads.h), which are mirrored in this node's
+// memory and take their size of it. All other bytes are read over the fabric, and written past the view.
 //
-// Persistence model: that of medium.h under ADR, whatever the far medium keeps by itself: bytes that were not flushed
-// stay here. A WRITE carries the flushed bytes and not their lines, so threads may store to one line as they please; a
+// Persistence model: that of medium.h under ADR, whatever the far medium's own persistence domain: bytes that were not
+// flushed stay here. A WRITE carries the flushed bytes and not their lines, so threads may store to one line freely; a
 // crash leaves any subset of the 8-byte words that were in flight.
 //
 // Thread-safety: as HookedMedium.
@@ -51,7 +51,7 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
   void close_resident(std::span<const Piece> pieces) override { mirror_->close(pieces); }
 
-  // So many bytes of this node's memory.
+  // Bytes of this node's memory that its mirror uses.
   [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
 
  private:

@@ -51,7 +51,7 @@ class RemoteTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return medium;
   }
-  // The same; its first bytes are resident.
+  // Creates a pool on the far node; its first `resident` bytes are resident.
   static std::unique_ptr<RemoteMedium> create(RemoteLink* link, const std::string& pool, size_t* target,
                                               uint64_t resident = kPoolBytes) {
     std::unique_ptr<RemoteMedium> medium = create_far(link, pool, target);
@@ -211,7 +211,7 @@ TEST_F(RemoteTest, ThreadsShareLinesAndTheLastContentStays) {
   EXPECT_EQ(word_of_file("p", 4096), kThreads * kRounds);
 }
 
-// A thread gives back the place of bytes that it has not fenced: at its next fence somebody else's are there.
+// A thread gives back the place of bytes that it has not fenced; its next fence finds other bytes there.
 TEST_F(RemoteTest, ACopyThatWasGivenUpReplacesNothing) {
   const auto link = make_link();
   size_t target = 0;
@@ -304,7 +304,7 @@ TEST_F(RemoteTest, ASilentNodeFailsTheFenceWithinItsBoundAndForGood) {
   EXPECT_FALSE(medium->fence(kFenceSite)) << "what was in flight may be lost, whatever the node says now";
 }
 
-// The node answers a request when nobody waits for it any more, over the connection that is left.
+// The node answers a request after the link has given up waiting, over the remaining connection.
 TEST_F(RemoteTest, AnAnswerThatComesTooLateHarmsNoOtherTarget) {
   const auto link = make_link({.limit_ms = 200});
   size_t target = 0, other = 0;
@@ -324,7 +324,7 @@ TEST_F(RemoteTest, AnAnswerThatComesTooLateHarmsNoOtherTarget) {
   EXPECT_EQ(word_of_file("p", 64), 7U);
 }
 
-// Words of one line that are flushed one after another travel one after another, whichever comes first in memory.
+// Words of one line that are flushed one after another travel one after another, whatever their order in memory.
 TEST_F(RemoteTest, WordsOfALineKeepTheirOrder) {
   const auto link = make_link();
   size_t target = 0;
@@ -392,8 +392,8 @@ TEST_F(RemoteTest, APoolWithoutANameGetsItOrIsGone) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("r")));
 }
 
-// A creation that is killed leaves the mark, and zeros after the first page. Whoever asks by the mark finds nothing;
-// others see the file.
+// A killed creation leaves the mark, and zeros after the first page. A client that checks the mark finds no pool;
+// others find the file.
 TEST_F(RemoteTest, APoolThatWasNeverFinishedIsNone) {
   constexpr uint64_t kMark = 77, kJudgedBytes = 8192;
   const auto make = [&](uint64_t mark) {
@@ -438,7 +438,7 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
   EXPECT_TRUE(guarded.link_of(name, &one).IsIoError());
 }
 
-// What is not resident is written from a copy and read over the fabric; the view takes no memory for it.
+// Bytes that are not resident are written from a copy and read over the fabric; the view takes no memory for them.
 TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   const auto link = make_link();
   size_t target = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of a remote link: which one carries what, that they do not wait for each other, and that the link fails
-// as a whole. On sim, whose model of a device shows who waits for whom; with real threads over shm.
+// The workers of a remote link: which worker carries a request, that workers do not wait for each other, and that the
+// link fails as a whole. On sim, whose device model shows which request waits for which; with real threads over shm.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -55,10 +55,10 @@ class WatchedFabric final : public rdma::Fabric {
     return found != slots_.end() ? found->second : 0;
   }
 
-  // The calling coroutine stands for the thread of that number.
+  // Makes the calling coroutine stand for the thread of that number.
   void be(uint32_t slot) { slots_[base::Scheduler::number()] = slot; }
   void register_no_more() { registers_no_more_ = true; }
-  // Of every worker of the link.
+  // The lists that each worker of the link has posted.
   [[nodiscard]] std::vector<uint64_t> lists() const {
     std::vector<uint64_t> lists;
     for (const rdma::Worker* worker : workers_) lists.push_back(worker->traffic().round_trips);
@@ -75,7 +75,7 @@ class WatchedFabric final : public rdma::Fabric {
 class RemoteWorkers : public ::testing::Test {
  protected:
   explicit RemoteWorkers(const rdma::SimOptions& options = slow_poster()) : network_(options) {}
-  // In virtual time, beside a node that serves pools; its network's devices take kListNs to post a list.
+  // Runs `body` in virtual time, with a node that serves pools. The devices of its network take kListNs to post a list.
   void run(const std::function<void()>& body) {
     std::unique_ptr<PoolServer> server;
     PoolServer::Config config;
@@ -126,7 +126,7 @@ class RemoteWorkers : public ::testing::Test {
     medium->flush(medium->view() + offset, 8, kWorkersSite);
     return medium->fence(kWorkersSite);
   }
-  // So many "threads" do it at the same time. Returns how long it took.
+  // Runs `what` in `threads` "threads" at the same time. Returns how long it took.
   uint64_t together(uint32_t threads, const std::function<void(uint32_t)>& what) {
     const uint64_t begin_ns = base::now_ns();
     uint32_t left = threads;
@@ -155,7 +155,7 @@ class RemoteWorkers : public ::testing::Test {
   rdma::RemoteDomain domain_ = rdma::RemoteDomain::kAdr;
 };
 
-// Whose packets are late, lost and sent again, so that connections overtake each other.
+// A network whose packets are late, lost and sent again, so that connections overtake each other.
 class RemoteWorkersOutOfStep : public RemoteWorkers {
  protected:
   RemoteWorkersOutOfStep() : RemoteWorkers(rdma::SimOptions()) {}
@@ -364,7 +364,7 @@ TEST_F(RemoteWorkers, EachTargetHasAConnectionOfEachWorker) {
   });
 }
 
-// A worker that takes no more for the moment is waited for: nobody waits for what is in flight.
+// Giving a pool back waits for a worker whose queue is full, but not for its requests in flight.
 TEST_F(RemoteWorkers, APoolIsGivenBackBesideReadsThatWereGivenUp) {
   run([&] {
     make_link(1);
@@ -379,7 +379,7 @@ TEST_F(RemoteWorkers, APoolIsGivenBackBesideReadsThatWereGivenUp) {
   });
 }
 
-// The device has reached a limit, of descriptors, say: copies that are larger than what is registered travel in parts.
+// The device has reached a limit, for example of descriptors: copies that exceed the registered memory travel in parts.
 TEST_F(RemoteWorkers, ACopyThatCannotBeRegisteredIsWrittenAllTheSame) {
   constexpr uint64_t kCopyBytes = 40 << 10;
   run([&] {
@@ -412,7 +412,7 @@ TEST_F(RemoteWorkers, ACopyThatCannotBeRegisteredIsWrittenAllTheSame) {
   });
 }
 
-// Until such a READ has ended it could change what was read again, and written by this node since.
+// Until such a READ has ended, it could overwrite bytes that were read again, and written by this node since.
 TEST_F(RemoteWorkers, AReadThatWasGivenUpLandsBeforeItsRetry) {
   run([&] {
     make_link(2);

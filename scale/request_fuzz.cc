@@ -71,7 +71,7 @@ class ServerRig {
   ServerRig(const ServerRig&) = delete;
   ServerRig& operator=(const ServerRig&) = delete;
 
-  // Asks, and closes what was opened, so that inputs stay independent of each other.
+  // Sends a request, and closes the pool that it opened, so that inputs stay independent of each other.
   void ask(std::string_view message) {
     if (message.empty() || message.size() > sizeof(rdma::FlushRequest)) return;
     PoolRequest request;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kTogetherBytes = uint64_t{1} << 20;
 
-// Of one medium.
+// The pieces to fetch from one medium.
 struct Fetch {
   FarReads* far;
   std::vector<FarReads::Piece> pieces = {};

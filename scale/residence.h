@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes bytes of far media resident (base/nvm/far_reads.h): data that the owner uses constantly.
 //
-// All ranges that a caller knows are read together: of each medium up to 1 MiB is in flight or waits for its turn, of
-// all media at the same time, and the next 1 MiB begins when that has ended. They are read to where they will be, so
-// that nothing else is held.
+// All ranges that a caller passes are read together. For each medium up to 1 MiB is in flight or waits for its turn, on
+// all media at the same time; the next 1 MiB begins when that has ended. The bytes are read into their final place, so
+// that no other memory is needed.
 #ifndef BONSAI_SCALE_RESIDENCE_H_
 #define BONSAI_SCALE_RESIDENCE_H_
 

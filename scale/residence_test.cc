@@ -11,7 +11,7 @@
 namespace bonsai::scale {
 namespace {
 
-// Nothing is resident, and a read has ended when that is asked for the second time.
+// A log of reads. Nothing is resident, and a read has ended at the second query.
 class LoggedReads final : public base::FarReads {
  public:
   LoggedReads(char name, std::string* log) : name_(name), log_(*log) {}
@@ -41,7 +41,7 @@ class LoggedReads final : public base::FarReads {
   uint64_t polls_ = 0;
 };
 
-// All that is known is in flight before any of it is waited for, neighbours as one, up to 1 MiB of each.
+// All known ranges are in flight before the first wait, neighbours as one read, up to 1 MiB on each medium.
 TEST(Residence, RangesOfSeveralMediaAreReadTogether) {
   std::string log;
   LoggedReads a('a', &log), b('b', &log);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lane carries a write to a byte of a target. The address alone decides, so that writes of one word keep their
-// order. Units of a spread range take turns among all lanes but the first; the first lane carries all else.
+// The lane that carries a write to a byte of a target. The address alone decides, so that writes of one word keep their
+// order. Units of a spread range take turns among all lanes except the first; the first lane carries all other writes.
 //
 // Thread-safety: const members from any thread.
 #ifndef BONSAI_SCALE_SPREAD_H_
@@ -17,7 +17,7 @@ namespace bonsai::scale {
 
 class Spread {
  public:
-  // Requires: ranges are disjoint and in rising order; nobody writes there yet.
+  // Requires: ranges are disjoint and in rising order; no thread writes there yet.
   void add(uint64_t offset, uint64_t n, uint64_t unit_bytes) {
     BONSAI_CHECK(unit_bytes != 0 && (ranges_.empty() || ranges_.back().offset + ranges_.back().bytes <= offset));
     ranges_.push_back({offset, n, unit_bytes});

@@ -29,17 +29,17 @@
 
 namespace bonsai::scale {
 
-// What holds for all targets of a pool.
+// Configuration that is common to all targets of a pool.
 struct TargetConfig {
   // The first word of a new target until its creation is done, and how many first bytes show that it was not
   // (base::is_marked()).
   uint64_t mark = 0;
   uint64_t first_bytes = 0;
-  // Of targets of this machine.
+  // For targets of this machine.
   bool in_memory = false;  // memory of this process, whatever the name
   PersistenceDomain domain = PersistenceDomain::kAuto;
   base::MediaOptions media;
-  // Of remote targets: as RemoteLinks.
+  // For remote targets: as RemoteLinks.
   std::string secret_file;
   uint64_t limit_ms = 5'000;
   size_t workers = 4;
@@ -63,7 +63,7 @@ class Target {
   // now on. Errors: IoError, Busy, Unavailable, InvalidArgument (secret).
   virtual Status exists(bool discard_unfinished, bool* exists) = 0;
 
-  // Makes it, of so many zeros. A device is taken as it is, and as large as it is; memory is rounded up to pages.
+  // Creates it with `bytes` zeros. A device keeps its bytes and its size; memory is rounded up to pages.
   // Errors: those of base::Mapping::open(), make_media() and RemoteLink::open().
   virtual Status create(uint64_t bytes) = 0;
   // Opens it for reading and writing, and enlarges it if it is smaller than `grow_bytes`. Errors: as create(), and
@@ -78,21 +78,21 @@ class Target {
   [[nodiscard]] virtual base::ProductMedium* product() = 0;
   // The medium with the virtual interface. Requires: not open_read_only().
   [[nodiscard]] virtual base::HookedMedium* hooked() = 0;
-  // How bytes come to product() after open_read_only(); null: they are there.
+  // The reads that bring bytes to product() after open_read_only(); null: all bytes are there.
   [[nodiscard]] virtual base::FarReads* far() { return nullptr; }
-  // What results are stamped with, as base::Media.
+  // The stamp of results, as base::Media.
   [[nodiscard]] const std::string& medium_text() const { return medium_text_; }
   [[nodiscard]] bool emulated() const { return emulated_; }
 
   // Whether open() has enlarged it, and shrink_back() was not called.
   [[nodiscard]] virtual bool enlarged() const { return false; }
-  // Gives it its size back. Requires: what was added was not used. A failure leaves the larger size.
+  // Gives it its former size. Requires: the added part was not used. A failure leaves the larger size.
   virtual void shrink_back() {}
   // Writes the pages that this machine's page cache has of it to disk. Errors: IoError.
   virtual Status sync() { return Status::OK(); }
   // Gives a created target its name, durably. Errors: Busy (the name is taken by now), IoError, Unavailable.
   virtual Status complete() { return Status::OK(); }
-  // Removes it, complete or not, and its media; a device stays. Requires: nobody uses it.
+  // Removes it, complete or not, and its media; a device stays. Requires: no other user.
   // Errors: IoError, Unavailable.
   virtual Status remove() { return Status::OK(); }
 

@@ -70,7 +70,7 @@ class Volume {
   // The bytes at `addr`, for reading in place. Requires: they are in their target (contains()), and on a far one
   // fetch() was called for them.
   [[nodiscard]] const std::byte* resident(Addr addr) const { return views_[addr.target()] + addr.offset(); }
-  // The same for the processor's prefetching and for comparing places, of any bytes; not to be read.
+  // An address for the processor's prefetching and for comparing places, valid for any bytes; not to be read.
   [[nodiscard]] const std::byte* hint(Addr addr) const { return resident(addr); }
   struct Range {
     Addr at;
@@ -83,7 +83,7 @@ class Volume {
     const Range range{at, bytes};
     return fetch({&range, 1});
   }
-  // How a far target is read; null: it is mapped.
+  // The reads of a far target; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
   [[nodiscard]] bool has_far() const { return has_far_; }
 
@@ -113,9 +113,10 @@ class Volume {
   // space is not reused either. Cost on directly mapped media: the instruction.
   [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
-  // A hint: many threads write to [addr, addr + n), mostly each to a unit of so many bytes of its own; a thread that
-  // writes to a unit of one range writes to the unit of that number in the others. A far target uses several
-  // connections for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
+  // A hint: many threads write to [addr, addr + n), mostly each to a unit of `unit_bytes` of its own. A thread that
+  // writes to a unit of one range writes to the unit of the same number in the other ranges. A far target uses several
+  // connections for them. Requires: ranges of a target are disjoint and in rising order, and no thread writes there
+  // yet.
   virtual void spread(Addr addr, uint64_t n, uint64_t unit_bytes) = 0;
 
   // A fence has failed, on some target, or give_up() was called: no more updates until the pool is reopened.

@@ -165,7 +165,7 @@ TEST(Volume, HasAtLeastOneTargetAndAtMostItsBound) {
   EXPECT_DEATH(VolumeOf<base::HookedMedium>(std::vector<base::HookedMedium*>(kTargetsMax + 1, &medium)), "kTargetsMax");
 }
 
-// What is durable, and where, is the business of the medium that holds the bytes.
+// The medium that holds the bytes decides which of them are durable, and where.
 TEST(Volume, DurabilityIsThatOfTheTarget) {
   const std::vector<std::byte> image(kMediumBytes);
   base::RecorderMedium one(image, PersistenceDomain::kAdr), two(image, PersistenceDomain::kAdr);

@@ -55,8 +55,8 @@ void Background::stop() {
   closer_.join();
 }
 
-// Twice in a window, so that an update that came just after a closing still becomes durable inside it. A thread of its
-// own: offloading takes longer.
+// Closes an epoch twice per window, so that an update that came just after a closing still becomes durable inside it.
+// On a thread of its own, because offloading takes longer.
 void Background::close_epochs() {
   while (!stop_.load()) {
     static_cast<void>(closing_->wait_for(std::max<uint64_t>(1, options_.buffered_window_ms / 2)));
@@ -140,8 +140,8 @@ EarlyWork::May Background::look() const {
                       .user_bytes = counters_.sum(Count::kUserBytes)});
 }
 
-// What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
-// were seen to.
+// Does the compactions that reads have requested and, in an idle store, brings all ranges in order. Does nothing where
+// space is short. Returns the number of ranges that were offloaded or compacted.
 size_t Background::work_early() {
   const EarlyWork::May may = look();
   const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
@@ -159,9 +159,9 @@ Index::OffloadResult Background::offload_early(Index::Which which) {
   return result;
 }
 
-// What reads would ask for, twice over all ranges: the first time may begin where somebody else has got to. It ends
-// where that fails, or takes too long: ranges in several runs are sound. Without threads reads do it themselves.
-// False: there was nothing to be done.
+// Compacts ranges as reads would request it, in two passes over all ranges, because the first one may start in the
+// middle. Ends when a compaction fails or the time is up: ranges in several runs are sound. Without threads reads do
+// this work. False: there was nothing to do.
 bool Background::put_in_order() {
   if (threads_.empty()) return false;
   const uint64_t end_ns = base::now_ns() + options_.stall_ms_max * base::kNsPerMs;

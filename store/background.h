@@ -55,10 +55,10 @@ class Background {
   // In a forked child, in place of stop(): the threads are the parent's, and are forgotten.
   void forget_threads();
 
-  // To be called after so many updates. Cheap while the log is not low. When the log is low, it wakes the threads, or
-  // works, and throttles the writer, so that writers that outrun offloading slow down gradually instead of stalling on
-  // a full log. What writers owe they offload together, or wait where nothing can be. Returns the nanoseconds for
-  // which the writer was throttled.
+  // To be called after `updates` updates. Cheap while the log is not low. When the log is low, it wakes the threads, or
+  // works itself, and throttles the writer. So writers that outrun offloading slow down gradually instead of stalling
+  // on a full log. Throttled writers offload together, or wait where no range can be offloaded. Returns the nanoseconds
+  // for which the writer was throttled.
   [[nodiscard]] uint64_t after_updates(uint64_t updates) {
     if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
       return 0;
@@ -80,10 +80,10 @@ class Background {
   void give_up();
   // The health of the volume: once it is not OK, updates and offloading have ended.
   [[nodiscard]] Status health() const { return tiers_.volume->health(); }
-  // How often in a row offloading found no space, while no reader held back space that was replaced.
+  // Failures of offloading in a row for lack of space, while no reader held back replaced space.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
-  // How often an update woke a thread.
+  // Number of times that an update woke a thread.
   [[nodiscard]] uint64_t wake_ups() const { return wake_ups_.load(std::memory_order_relaxed); }
   // Ranges that writers offloaded while they were throttled.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
@@ -94,11 +94,10 @@ class Background {
   // Errors: of offloading; Unavailable when there is no progress for the stall bound, or when after that bound more
   // than twice the initial ranges have been offloaded and there are still some.
   Status drain();
-  // Offloads until enough() or everything is in dnodes and what it replaced is free. Errors: of offloading; Unavailable
-  // when nothing moves for `limit_ms`; NoSpace only when that does not come from readers, who hold back what was
-  // replaced.
+  // Offloads until enough(), or until all updates are in dnodes and the space that they replaced is free. Errors: of
+  // offloading; Unavailable when there is no progress for `limit_ms`; NoSpace, unless readers hold back replaced space.
   Status drain_until(const std::function<bool()>& enough, uint64_t limit_ms);
-  // The same, and then waits for readers until enough(), or they hold nothing back, or for `limit_ms`. It may ask
+  // drain_until(), and then waits for readers until enough(), or they hold nothing back, or for `limit_ms`. It may call
   // enough() again after that was true.
   Status make_space(const std::function<bool()>& enough, uint64_t limit_ms);
 

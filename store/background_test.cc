@@ -49,7 +49,7 @@ class BackgroundTest : public ::testing::TestWithParam<uint32_t> {
   const std::string path_ = folder_.file("pool");
 };
 
-// Many times the log's size goes through, so that nothing works unless somebody offloads.
+// Several times the log's size is written, which works only if some thread offloads.
 TEST_P(BackgroundTest, TheLogIsFreedWhileWritersGoOn) {
   const auto db = open(options());
   constexpr int kWriters = 2, kRounds = 6, kKeys = 2'000;
@@ -199,7 +199,7 @@ std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
   return db;
 }
 
-// Who outruns offloading does what is missing, alone or with others.
+// A writer that outruns offloading does the missing work itself, alone or with others.
 TEST(Background, WritersThatAreThrottledOffload) {
   constexpr int kRoundsMax = 50, kKeys = 40'000;
   for (const int writers_count : {1, 8}) {
@@ -242,7 +242,7 @@ TEST(Background, AThreadThatHasJustWorkedNeedNotBeWoken) {
   EXPECT_TRUE(seen);
 }
 
-// What is offloaded into a second run is put in order: by Drain, or where there is no thread by scans that find it.
+// Ranges in two runs are put in order: by Drain, or in a store without threads by scans that find them.
 TEST_P(BackgroundTest, SeveralRunsArePutInOrder) {
   constexpr int kKeys = 500, kScansMax = 1'000, kRoundsMax = 20;
   const auto db = open(options());
@@ -272,7 +272,7 @@ TEST_P(BackgroundTest, SeveralRunsArePutInOrder) {
   expect_sound();
 }
 
-// While updates come in, nothing is done early but what reads have asked for.
+// While updates come in, the only early work is what reads have requested.
 TEST(Background, ReadersGetWhatTheyAskForCompactedBesideUpdates) {
   const ScratchFolder folder;
   const auto db = with_small_log(folder);
@@ -306,7 +306,7 @@ TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
   }
 }
 
-// A store that is left alone offloads and compacts by itself, and writes no more than its allowance for it.
+// A store that is left alone offloads and compacts on its own, and writes no more than its allowance for it.
 TEST(Background, AnIdleStorePutsItselfInOrder) {
   constexpr int kKeys = 20'000, kRounds = 3, kLooksMax = 200, kQuietLooks = 5;
   const ScratchFolder folder;
@@ -325,7 +325,8 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
     for (int look = 0; look < kLooksMax && quiet_looks < kQuietLooks; ++look) {
       base::sleep_ms(150);
       const Stats seen = db->GetStats();
-      // What was put first may have been offloaded for the log's sake; nothing else puts later runs together.
+      // Updates of the first round may have been offloaded for the log's sake. Only early work merges the runs of later
+      // rounds.
       const bool begun = round == 0 || seen.early_bytes > before;
       const bool in_order = begun && seen.dnode_records == static_cast<uint64_t>(kKeys);
       quiet_looks = in_order && seen.early_bytes == early_bytes ? quiet_looks + 1 : 0;
@@ -342,7 +343,7 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
 }
 
 #if BONSAI_SCALABLE_MEMORY
-// What Stats says of DRAM is what the store holds: loaded, and drained, when most of it is given back.
+// The DRAM in Stats is the DRAM that the store holds: after loading, and after draining, when most of it is given back.
 TEST(Background, DramIsAccountedForAndGivenBack) {
   if (testing::far_asked()) GTEST_SKIP() << "the far medium takes memory, too";
   constexpr int kKeys = 200'000;
@@ -355,7 +356,7 @@ TEST(Background, DramIsAccountedForAndGivenBack) {
   std::unique_ptr<DB> db;
   ASSERT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   const auto held = [] { return static_cast<double>(base::memory_use().held_bytes); };
-  // What is not in the heaps, fences and descriptions of dnodes, is small.
+  // The rest, beyond the heaps, the fences and the descriptions of dnodes, is small.
   const auto expect_reported = [&] {
     const auto reported = static_cast<double>(db->GetStats().dram_bytes);
     EXPECT_GE(reported, 0.9 * held());

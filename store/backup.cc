@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged.
+// Copies of a pool: a checkpoint of an open one, and the salvaged records of a damaged one.
 //
-// Salvage does not bring back keys that only the log knows in a range without a sound dnode: the record could be older
-// than what the dnode held. Damage in the log may leave older values in the copy; they are listed as lost.
+// Salvage does not bring back keys that only the log has, in a range without a sound dnode: the record could be older
+// than the dnode's. Damage in the log may leave older values in the copy; they are listed as lost.
 #include <algorithm>
 
 #include "base/check.h"
@@ -25,8 +25,8 @@ using persist::Entry;
 using persist::LiveRecord;
 using persist::Tile;
 
-// How large the targets of a copy are made if the caller does not say (Options::pool_bytes of 0): twice what its
-// records take, shared by the targets that store them; not smaller than the targets of the source, as far as those are
+// The size of a copy's targets if the caller gives none (Options::pool_bytes of 0): twice the bytes of its records,
+// shared by the targets that store them. They are not smaller than the targets of the source, as far as those are
 // within kKeptBytesMax.
 constexpr uint64_t kKeptBytesMax = 64 * base::kMiB;
 constexpr uint64_t kRecordBytes = 16;  // of a record, beside key and value

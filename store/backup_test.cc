@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of pools: checkpoints of open stores, and what is saved of damaged ones.
+// Copies of pools: checkpoints of open stores, and salvaged records of damaged ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -152,7 +152,7 @@ TEST_F(BackupTest, AFailedCheckpointLeavesNothing) {
   EXPECT_EQ(files(), 2U);
 }
 
-// A copy whose size nobody has named has the room that its records need, and is not smaller than the source.
+// A copy without a given size has room for its records, and is not smaller than the source.
 TEST_F(BackupTest, ACopyIsAsLargeAsItsRecordsNeed) {
   Options sized = options();
   sized.pool_bytes = 0;

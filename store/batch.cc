@@ -8,7 +8,7 @@
 
 namespace bonsai::store {
 
-// The updates that count, in key order: of each key the last.
+// The effective updates in key order: the last one of each key.
 DbImpl::Ordered DbImpl::in_order(const WriteBatch& batch) {
   Ordered order;
   order.reserve(batch.Count());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches through the public interface: up to a bound that can be asked for, whatever the log is made of; what is too
-// large gets an error that says so, and nothing is changed.
+// Batches through the public interface, up to a bound that a user can query, whatever the log is made of. A batch that
+// is too large gets an error that says so, and nothing is changed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,7 +128,7 @@ TEST(StoreBatch, TheBoundInC) {
   bonsai_options_destroy(options);
 }
 
-// So many batches of a thread, one after the other, over keys that no other thread has. In microseconds per update.
+// Writes `batches` batches of one thread, over keys that no other thread has. Returns microseconds per update.
 double write_batches(DB* db, uint64_t thread, uint64_t batches, uint64_t count) {
   const uint64_t begin_ns = base::now_ns();
   for (uint64_t b = 0; b < batches; ++b) {

@@ -89,7 +89,7 @@ Status multi_put(bonsai_t* db, size_t count, const char* const* keys, const size
   return first_failure;
 }
 
-// Moves an iterator. What cannot be carried out leaves it without a position, and a status, until the next seek.
+// Moves an iterator. A move that fails leaves it without a position, and with a status, until the next seek.
 template <typename Move>
 void move(bonsai_iterator_t* iterator, Move&& move) noexcept {
   iterator->refused = guarded(nullptr, [&] {

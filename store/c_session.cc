@@ -25,7 +25,7 @@ struct bonsai_session_t {
     bonsai_result_t* result = nullptr;
   };
 
-  // Begins an operation: start(session, slot) -> Status, which refuses what the session need not see.
+  // Begins an operation by start(session, slot) -> Status. An error of start() ends it before the session gets it.
   template <typename Start>
   void begin(bonsai_result_t* result, Start&& start) noexcept {
     if (result != nullptr) *result = {BONSAI_IN_FLIGHT, 0};

@@ -112,7 +112,7 @@ inline Status null_bytes() {
   return Status::InvalidArgument("a NULL pointer came with a length above 0; pass the bytes or the length 0");
 }
 
-// How to scan: what the read options (null: defaults) say, and the rest.
+// The options of a scan, from the read options (null: defaults) and the other arguments.
 inline ScanOptions scan_options(const bonsai_readoptions_t* options, std::string_view end, uint64_t limit) noexcept {
   if (options == nullptr) return {nullptr, limit, end};
   return {options->options.snapshot, limit, end, options->from_exclusive, options->options.verify_checksums};

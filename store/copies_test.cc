@@ -52,7 +52,7 @@ class Copies : public ::testing::Test {
   static void fill(DB* db, const std::string& name) {
     for (int i = 0; i < kRecordsOfSource; ++i) ASSERT_TRUE(db->Put("key" + std::to_string(i), name).ok());
   }
-  // Whose records the pool has: of one source, all of them.
+  // The source whose records the pool has: all of one source.
   static std::string source_of(const std::string& path) {
     std::unique_ptr<DB> db;
     const Status status = DB::Open({}, path, &db);
@@ -141,7 +141,7 @@ TEST_F(Copies, OnlyTheFileThatWasOpenedIsRemoved) {
   EXPECT_TRUE(fs::exists(other));
 }
 
-// Each racer copies a pool of its own to the one name, again and again; some are killed.
+// Each racer copies a pool of its own to the same name, again and again; some are killed.
 TEST_F(Copies, RacersAndKillsLeaveOneWholeCopyOrNothing) {
   constexpr int kRacers = 4;
   std::ofstream(copy_ + ".partial") << "of somebody";

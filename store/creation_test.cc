@@ -27,7 +27,7 @@
 namespace bonsai::testing {
 namespace {
 
-// What this program syncs and names, while it is noted.
+// A record of the syncs and names of this program, while it is switched on.
 std::vector<std::string> noted;
 bool noting = false;
 bool folders_fail = false;  // to be synced

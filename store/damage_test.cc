@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The damage campaign. Pools with everything in them, closed and crashed, are damaged in every way that media, copies
-// and people do damage; then each key must have its last acknowledged value, or the damage must be reported. Never an
-// older value, a missing key or one that nobody wrote; no crash, no hang.
+// The damage campaign. Pools with all kinds of content, closed and crashed, are damaged in every way that media, copies
+// and people do damage. Then each key must have its last acknowledged value, or the damage must be reported. An older
+// value, a missing key, a value that was never written, a crash and a hang are failures.
 #include "testing/damage.h"
 
 #include <gtest/gtest.h>
@@ -199,8 +199,8 @@ class Subject {
   std::map<uint64_t, std::optional<std::string>> last_;
 };
 
-// What of target `target` is to be hit: half of the times what reads read, runs and large values, if there are any;
-// else each structure as often as another, however small.
+// The places of `target` to damage. Half of the time: bytes that reads use, in runs and large values, if there are any.
+// Otherwise each structure as often as any other, however small.
 DamageSources sources_of(const Subject& subject, const Subject& other, size_t target) {
   std::vector<std::unique_ptr<MemoryMedium>> media;
   std::vector<base::HookedMedium*> raw;
@@ -257,7 +257,7 @@ DamageSources sources_of(const Subject& subject, const Subject& other, size_t ta
   return sources;
 }
 
-// What became of damaged pools.
+// Counts of the outcomes of damaged pools.
 struct Tally {
   uint64_t damages = 0, silent = 0, reported = 0;
   uint64_t opened = 0;          // the store opened,
@@ -280,7 +280,7 @@ struct Tally {
   }
 };
 
-// Judges one damaged pool. What is wrong; empty: the damage was reported, or did no harm.
+// Judges one damaged pool. Returns the fault; empty: the damage was reported, or did no harm.
 class Judge {
  public:
   Judge(const Subject& subject, const Images& images, Tally* tally)

@@ -27,7 +27,7 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
-// The same of an update of a key; a long one may come to stand beside the data once more, as a fence key.
+// The bytes in the data area that an update of a key may need. A long key may be stored once more, as a fence key.
 uint64_t room_for(std::string_view key, std::string_view value) {
   const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
@@ -142,7 +142,7 @@ Status DbImpl::refuse_value(std::string_view value) {
                                  std::to_string(kValueBytesMax) + " bytes");
 }
 
-// Is there room in the data area for `bytes` more, beside all updates that wait in the log?
+// Checks that the data area has room for `bytes` more, beyond the updates that wait in the log.
 Status DbImpl::admit(uint64_t bytes, Stall* stall) {
   const auto fits = [&] {
     const persist::Log& log = *tiers_->log;
@@ -163,7 +163,7 @@ Status DbImpl::admit(uint64_t bytes, Stall* stall) {
 Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref, Stall* stall) {
   Status status = tiers_->large->write(value, ref);
   if (!status.IsNoSpace()) return status;
-  // Asked again after it was true; a second write would be a place that nobody gives back.
+  // Does not write again after a success, because no one would free the second value's space.
   const auto written = [&] { return status.ok() || (status = tiers_->large->write(value, ref)).ok(); };
   static_cast<void>(stall->make_space(written));
   if (!status.ok()) static_cast<void>(written());
@@ -319,7 +319,7 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
     if (done == puts.size() || stall->wait(puts[done].recorded)) continue;
     // The others get a try of their own: a delete may take space that this one must not.
     const Index::Put& put = puts[done];
-    // If the volume has failed, a record that nobody counts on may refer to it all the same.
+    // If the volume has failed, an unacknowledged record in the log may still refer to the value.
     if (put.large && !put.recorded && !tiers_->volume->failed()) {
       tiers_->large->free(persist::large_ref(put.value));
     }

@@ -71,7 +71,7 @@ inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
 
 class DbImpl final : public DB {
  public:
-  // `threads` are those that the options ask for, or none, for tests that run the store in one thread.
+  // `threads`: those that the options request, or none, for tests that run the store in one thread.
   DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads);
   ~DbImpl() override;
 

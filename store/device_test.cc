@@ -81,7 +81,7 @@ TEST_P(DeviceTest, APoolIsMadeOnItRemovedAndMadeAgain) {
   }
 }
 
-// What was there before a pool could be anybody's.
+// A file of zeros is refused: its bytes could be another program's.
 TEST_P(DeviceTest, AFileOfZerosIsNobodysToOverwrite) {
   zeros("file");
   expect_says(use(named(file("file")), creating()), Status::Code::kInvalidArgument, "exists already");

@@ -48,7 +48,7 @@ class EarlyWork {
     seen_ = look;
     return {look.now_ns >= idle_from_ns_, allowance_ > 0};
   }
-  // Reports that early work has written so many bytes.
+  // Reports the media bytes of early work.
   void wrote(uint64_t media_bytes) {
     const std::lock_guard lock(mutex_);
     allowance_ -= static_cast<int64_t>(media_bytes);

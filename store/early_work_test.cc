@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be written early, by a clock of the test's own.
+// The allowance for early work, by a clock of the test's own.
 #include "store/early_work.h"
 
 #include <gtest/gtest.h>

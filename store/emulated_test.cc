@@ -191,7 +191,7 @@ TEST_F(SlowReads, ScansInLanesSeeTheUpdatesOfAllLanes) {
   }
 }
 
-// Against a map: a read sees the last update of its key that was begun before it, and none of those after it.
+// Compared with a map: a read returns the last update of its key that was begun before it, and none begun after it.
 void SlowReads::expect_order_of_a_key() {
   medium_->latency_ns = 500;
   const uint64_t seed = base::seed_from_env_or(4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open that fails for what is in the pool, or for how it was asked for, changes no byte. So what was damaged can be
-// put back, one target alone, and the pool opens.
+// An open that fails, because of the pool's bytes or because of its arguments, changes no byte. So a damaged target can
+// be restored, one target alone, and the pool opens.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -129,7 +129,7 @@ TEST_P(FailedOpen, ForEveryOtherReasonChangesNothing) {
   expect_refused(options, Status::Code::kInvalidArgument, "too large for the extent table");
   options.grow_bytes = uint64_t{1} << 50;
   expect_refused(options, Status::Code::kNoSpace, "too large for the file system");
-  // Words of the state page, the extent table and the log, each damaged by itself.
+  // Words of the state page, the extent table and the log, each damaged in turn.
   persist::Superblock sb;
   std::memcpy(&sb, crashed_[0].data(), sizeof sb);
   const uint64_t words[] = {persist::kStateRunOffset, persist::kStateEpochOffset, persist::kStateOpeningOffset,

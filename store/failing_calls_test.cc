@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each system call of each operation that changes a pool fails once: afterwards the pool opens as it was before the
-// operation, or as it is after it, and the operation can be done again.
+// Each system call of each operation that changes a pool fails once. Afterwards the pool opens in its state before the
+// operation, or in its state after it, and the operation can be done again.
 #include "base/nvm/testing/failing_calls.h"
 
 #include <gtest/gtest.h>

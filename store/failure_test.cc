@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine refuses: full disk, file size limit, failing mmap, read-only medium, a second process, a full log.
+// Refusals of the machine: full disk, file size limit, failing mmap, read-only medium, a second process, a full log.
 // Each is a clear error that names the fix, and nothing is lost.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -233,8 +233,8 @@ TEST_F(FailureTest, AForkedChildTouchesNothing) {
   EXPECT_TRUE(db->Get("child", &value).IsNotFound());
 }
 
-// A file system of its own, with room for `bytes`, in which a child works; it goes with the child. "skipped: ...": this
-// process may not mount one, with the reason.
+// Runs a child in a file system of its own, with room for `bytes`, which ends with the child. Returns "skipped: ..."
+// with the reason if this process may not mount one.
 std::string in_small_disk(const std::string& folder, uint64_t bytes, const std::function<std::string()>& body) {
   return in_child([&]() -> std::string {
     const auto refused = [](const char* what) { return std::string("skipped: ") + what + ": " + std::strerror(errno); };
@@ -281,7 +281,7 @@ TEST_F(FailureTest, ASparseCopyIsFilledWhenItIsOpened) {
   EXPECT_GE(info.st_blocks * 512, static_cast<int64_t>(4 * kMiB));
 }
 
-// Whoever touches a hole there dies of SIGBUS; so opening, reading only and checking say what is missing.
+// A process that touches a hole there dies of SIGBUS; so opening, reading only and checking report the missing space.
 TEST_F(FailureTest, ASparseCopyOnAFullDiskIsRefused) {
   make();
   const std::string disk = folder_.file("disk"), copy = disk + "/pool";
@@ -307,7 +307,7 @@ TEST_F(FailureTest, ASparseCopyOnAFullDiskIsRefused) {
   EXPECT_EQ(copied(4 * kMiB, [&] { return try_open(copy, Options()); }), "OK") << "where there is room, it is filled";
 }
 
-// 6 MiB are asked for, 4 of them are the pool's already and 3 are free: what is missing counts, not the whole.
+// The pool is to have 6 MiB; it has 4 already, and 3 are free. Only the 2 missing ones need room, not the whole.
 TEST_F(FailureTest, APoolGrowsIntoRoomThatIsSmallerThanItself) {
   make();
   const std::string disk = folder_.file("disk"), copy = disk + "/pool";
@@ -331,7 +331,7 @@ TEST_F(FailureTest, APoolGrowsIntoRoomThatIsSmallerThanItself) {
   expect_says(grown_to(8 * kMiB), {"no space", ", " + std::to_string(4 * kMiB)});
 }
 
-// The visitor's scan has ended with it: nobody runs it again.
+// The exception ends the visitor's scan, and the session does not run it again.
 TEST_F(FailureTest, AVisitorThatThrowsInASessionIsRunOnce) {
   make();
   std::unique_ptr<DB> db;
@@ -355,7 +355,7 @@ TEST_F(FailureTest, AVisitorThatThrowsInASessionIsRunOnce) {
   ASSERT_TRUE(db->Close().ok());
 }
 
-// No patience at all: whoever finds the log full gets an error, instead of waiting for the background.
+// With a stall bound of 0, a writer that finds the log full gets an error instead of waiting for the background.
 TEST_F(FailureTest, AFullLogIsAnAnswerAndNothingIsLost) {
   Options impatient = options();
   impatient.log_bytes = 32 << 10;

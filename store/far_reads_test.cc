@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reads of a store on far media ask of the other side: lists, places and bytes.
+// The requests of a store on far media to the other side: lists, places and bytes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -182,8 +182,9 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
-// Values of several lengths: metadata says where each entry begins. Of a key that exists it also says which one that
-// is, or has the same fingerprint: then nothing before it is read, unless that was another one.
+// Values of several lengths. Metadata has the offset of each entry. For an existing key it also has the entry's index,
+// or that of an entry with the same fingerprint. Then no entry before that is read, unless the fingerprint was another
+// key's.
 TEST_F(FarStore, AShortScanReadsAPartOfAVariableRun) {
   open(true);
   const auto value = [](uint64_t i) { return value_of(i) + std::string(i % 7, 'x'); };
@@ -244,7 +245,7 @@ TEST_F(FarStore, AnIteratorReadsAhead) {
   EXPECT_LE(all.lists, 4 + ranges / 8);
 }
 
-// Of ranges whose records are in part on a mapped target, what is on the other one is read ahead, too, and once.
+// In ranges that also have records on a mapped target, the records on the far target are read ahead, too, and once.
 TEST(FarTargets, AnIteratorReadsAheadBesideAMappedTarget) {
   constexpr uint64_t kRecords = 60'000, kTargetBytes = uint64_t{8} << 20;
   persist::testing::MemoryMedium near(kTargetBytes);
@@ -273,7 +274,7 @@ TEST(FarTargets, AnIteratorReadsAheadBesideAMappedTarget) {
   EXPECT_LE(far->counts().lists - lists_before, 4 + db.GetStats().dnodes / 3);
 }
 
-// What an iterator has read ahead is of its moment, whatever was written meanwhile.
+// Records that an iterator has read ahead belong to its moment, whatever was written meanwhile.
 TEST_F(FarStore, AnIteratorReadsItsMomentWhateverIsReplaced) {
   open(true);
   load_more();

@@ -18,7 +18,7 @@
 namespace bonsai::store {
 namespace {
 
-// What is planned together is read in one list, and what is merged beyond that in another.
+// Ranges that are planned together are read in one list; runs that are merged beyond the plan, in another.
 TEST_F(FarStore, OffloadingReadsTwoListsForEachGroup) {
   open(true);
   load_more();
@@ -51,7 +51,7 @@ TEST_F(FarStore, OffloadingReadsTwoListsForEachGroup) {
   drain("there are large values");
 }
 
-// What a reader gets is right or Unavailable, with the target's number and what to do.
+// A read returns the right value, or Unavailable with the target's number and the remedy.
 TEST_F(FarStore, ReadsThatFailAreAnAnswerAndNothingIsLost) {
   open(true);
   load();
@@ -138,8 +138,8 @@ TEST_F(FarStore, DrainDoesNotWaitForRangesThatItCannotPutInOrder) {
   }
 }
 
-// What opening may ask of a target: its superblocks, all that comes before the data, all headers; so many bytes
-// together.
+// The most lists that opening may send to a target: its superblocks, all bytes before the data, all headers, and one
+// more for each MiB of `bytes`, the bytes read.
 uint64_t lists_to_open(uint64_t bytes) { return 3 + (bytes >> 20); }
 
 TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fence that fails, at every place where one can: a store runs over a plain file whose n-th write-back fails, for
-// each n. What was acknowledged stays readable, then and after a crash; nothing is acknowledged any more.
+// each n. Acknowledged updates stay readable, then and after a crash; no update is acknowledged any more.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -135,7 +135,8 @@ class Sitting {
     EXPECT_EQ(all_of(db), acknowledged_);
   }
 
-  // What was acknowledged, and perhaps what failed; in mode buffered a prefix of it that has what was synced.
+  // The allowed contents: all acknowledged updates, with or without the failed one; in mode buffered, a prefix of them
+  // that includes all synced updates.
   [[nodiscard]] bool allowed(const Content& content) const {
     if (options_.durability == Durability::kBuffered) {
       Content prefix = settled_;
@@ -193,7 +194,7 @@ void expect_drained_or_failed(DB* db) {
   EXPECT_TRUE(status.ok() || status.IsIoError()) << status.ToString();
 }
 
-// Writers with keys of their own, and offloading beside them; one of them drains now and then.
+// Writers with keys of their own, while offloading runs; one of them drains now and then.
 TEST(FenceFailure, BetweenThreadsLosesNothingThatWasAcknowledged) {
   constexpr int kWriters = 3;
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());

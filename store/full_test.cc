@@ -40,7 +40,8 @@ uint64_t any_size(base::Random* random, uint64_t min, uint64_t max) {
   return std::min(bytes + random->below(bytes), max);
 }
 
-// Values may have a sixteenth of the pool. Not many lives have more than so many records, which take long.
+// A life with random parameters. Values are at most a sixteenth of the pool. Few lives have more than kRecordsMax
+// records, which take long.
 Life random_life(base::Random* random) {
   constexpr uint64_t kRecordsMax = 20'000;
   constexpr std::array<size_t, 8> kSizes = {0, 8, 100, 1023, 1024, 1025, 4095, 4096};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools that an earlier build has written (store/golden/): every later one that knows their format version opens them,
-// finds nothing wrong and reads all that they hold. So a change of the bytes without a change of the version fails.
+// Pools that an earlier build has written (store/golden/). Every later build that supports their format version opens
+// them, finds no fault and reads all their records. So a change of the bytes without a change of the version fails.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -25,7 +25,7 @@ using Records = std::map<std::string, std::string>;
 const std::string kFolder = BONSAI_SOURCE_DIR "/store/golden/";
 constexpr uint64_t kPoolBytes = uint64_t{128} << 10;
 
-// ---- what the pools hold; a change here makes all golden pools anew
+// ---- the contents of the pools; a change here requires new golden pools
 
 struct State {
   const char* name;
@@ -95,7 +95,7 @@ void fill_in_rounds(DB* db, Records* records) {
   EXPECT_TRUE(db->Sync().ok());
 }
 
-// Makes a pool in that state at `path`. What a crash leaves is what the file holds while the store is open.
+// Makes a pool in that state at `path`. A crashed pool is a copy of the file while the store is open.
 Records make_pool(const State& state, const ScratchFolder& folder, const std::string& path) {
   Options options;
   options.create_if_missing = options.error_if_exists = true;
@@ -143,7 +143,7 @@ std::string golden_file(const State& state, uint64_t version) {
   return kFolder + "v" + std::to_string(version) + "-" + state.name + ".gz";
 }
 
-// Which forms of dnodes the pool has, retired ones included.
+// The forms of dnodes in the pool, retired ones included.
 struct Forms {
   bool uniform_run = false, variable_run = false, long_fences = false, retired = false;
   size_t runs_max = 0;  // of one dnode
@@ -280,7 +280,7 @@ TEST_F(GoldenPool, OfAnotherVersionIsRefused) {
   }
 }
 
-// For whoever has changed the format: docs/format.md, Versions.
+// To be run after a change of the format: docs/format.md, Versions.
 TEST_F(GoldenPool, DISABLED_MakeTheGoldenPool) {
   for (const State& state : kStates) {
     make_pool(state, folder_, folder_.file("today"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes on NVM that change under an open store, after they were read and found sound: whatever reads them reports it or
-// has not touched them. Nothing answers with them, and nothing copies them to where their checksum would be made anew.
+// Bytes on NVM that change under an open store, after they were read and verified. Every operation that uses them
+// reports the damage. No operation returns them, or copies them to a place where they would get a new, valid checksum.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ using Records = std::vector<std::pair<std::string, std::string>>;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
 
-// The bytes of a pool that somebody else has open, to be changed unnoticed.
+// The bytes of a pool that another process has open, to be changed unnoticed.
 class PoolBytes {
  public:
   explicit PoolBytes(const std::string& path) : bytes_(std::filesystem::file_size(path)) {
@@ -131,8 +131,8 @@ class OpenDamageTest : public ::testing::Test {
 
   enum class Reported { kNothing, kDamage };
 
-  // What a reader from `from` on has seen must be the records there: all of them, or the first ones if damage was
-  // reported to it.
+  // The records that a reader has returned, from `from` on, must be those of the pool: all of them, or the first ones
+  // if the reader got a report of damage.
   void judge(const char* who, const Status& status, const Records& seen, const std::string& from, uint64_t limit) {
     reported_ |= !status.ok();
     EXPECT_TRUE(status.ok() || status.IsCorruption()) << who << ": " << status.ToString();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit whose outcome is open: a write-back fails under threads that update in every way. Until the pool is opened
-// again reads show the state without them; then each is there as a whole or not at all, and a power cut changes nothing
-// of that.
+// Updates whose outcome is open: a write-back fails under threads that update in every way. Until the pool is opened
+// again, reads show the state without these updates. After that each of them is there as a whole or not at all, and a
+// power cut changes nothing about it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +36,7 @@ Held held_by(DB* db) {
   return content;
 }
 
-// A thread with keys of its own, which stops at the first update whose outcome is open.
+// A thread with keys of its own, which stops at its first update with an open outcome.
 class OpenWriter {
  public:
   OpenWriter(size_t number, uint64_t seed) : number_(number), random_(seed) {}
@@ -141,7 +141,7 @@ class OpenWriter {
   std::vector<Unit> open_;  // of the first call that did not succeed
 };
 
-// What the pool holds when it is opened over `memory`, and then once more after a power cut.
+// The contents of the pool when it is opened over `memory`, and once more after a power cut.
 Held settled(Disk* disk, const std::vector<std::byte>& memory, const Options& options) {
   std::vector<std::byte> cut;
   Held content;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and creating pools: what is refused, what is left on disk, what comes back.
+// Opening and creating pools: refusals, the files that remain on disk, the records that come back.
 #include "testing/open.h"
 
 #include <gtest/gtest.h>
@@ -305,7 +305,7 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   EXPECT_GT(db->GetStats().dnode_records, 0U);
   expect_records(db.get());
   EXPECT_FALSE(std::filesystem::exists(file));
-  // What is to be kept is copied.
+  // Records in memory are kept by copying them.
   EXPECT_TRUE(Checkpoint(db.get(), options, path_).IsInvalidArgument());
   options.medium = MediumChoice::kAuto;
   options.durability = Durability::kDurable;
@@ -374,7 +374,7 @@ TEST_F(OpenTest, ForeignTruncatedAndDamagedFiles) {
   expect_whole(path_);  // by the second copy of the superblock
 }
 
-// A copy of the files of a store that is open is what a crash of an eADR machine leaves.
+// A copy of the files of an open store has the state that a crash of an eADR machine leaves.
 TEST_F(OpenTest, TheLogIsRecoveredOnEveryTarget) {
   for (const size_t targets : {size_t{1}, size_t{2}, size_t{3}}) {
     const std::string name = "live" + std::to_string(targets);

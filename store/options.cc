@@ -17,7 +17,7 @@ Status check_range(std::string_view name, uint64_t value, uint64_t min, uint64_t
                                  std::string(unit));
 }
 
-// A value that somebody has cast into the enumeration, or left uninitialised.
+// A value that was cast into the enumeration, or is uninitialised.
 template <class Enum>
 Status check_enum(std::string_view name, Enum value, Enum last) {
   if (value <= last) return Status::OK();

@@ -12,7 +12,7 @@
 
 namespace bonsai::store {
 
-// Whether each option by itself is inside its bounds. Errors: InvalidArgument, which names the option and its bounds.
+// Checks that each option is inside its bounds. Errors: InvalidArgument, which names the option and its bounds.
 Status check_bounds(const Options& options);
 Status check_bounds(const TestOptions& options);
 // Checks the options of a copy, whose pool_bytes of 0 leaves the size to the copy.

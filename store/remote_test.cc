@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole store over remote targets that DB::Open names (shm, nodes of one process): what was acknowledged is on the
-// serving nodes, a node that falls silent is an answer and not a hang, and bad names change nothing.
+// The whole store over remote targets that DB::Open names (shm, nodes of one process). Acknowledged updates are on the
+// serving nodes. If a node falls silent, calls return errors and do not hang. Bad names change nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
   expect_filled("near://node/a", 100);
 }
 
-// What can never be made durable any more is rejected with its reason and not waited for.
+// Updates that can never become durable any more are rejected with the reason, without waiting.
 TEST_F(RemoteStore, SyncDrainAndCloseSayWhichTargetIsGone) {
   for (const Durability durability : {Durability::kDurable, Durability::kBuffered}) {
     Options options = creating();
@@ -511,8 +511,8 @@ TEST_F(RemoteStore, DescribesWhereAPoolIs) {
   EXPECT_TRUE(text.ends_with(", for log")) << text;
 }
 
-// What a power cut leaves is fetched in few, large READs: log, tables and headers. The times, over a modelled network,
-// are a report; counts are asserted.
+// The state after a power cut is fetched in few, large READs: log, tables and headers. The times, over a modelled
+// network, are only reported; counts are asserted.
 TEST_F(RemoteStore, RecoveryFetchesInLargePieces) {
   const auto records = budget<uint64_t>(100'000, 200'000, 1'000'000);
   Options options = creating();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What opening repairs because it is known from elsewhere: the check says where it is and that opening repairs it,
-// opening does, and the check then finds nothing.
+// Damage that opening repairs from other copies of the data: the check names the place and says that opening repairs
+// it, opening does, and the check then finds nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -103,7 +103,7 @@ TEST_F(RepairsTest, AreReportedAndMade) {
       return at != std::string::npos;
     });
   }
-  // It is on the log's home alone, and nobody reads it while the targets agree.
+  // This word is on the log's home alone, and is not read while the targets agree.
   make(2);
   std::string bytes = read_file(file(0));
   bytes[persist::kStateNextOpeningOffset] ^= 1;

@@ -51,7 +51,7 @@ auto one_by_one(const ScanVisitor& visit) {
   };
 }
 
-// Rows are passed to the visitor so many bytes at a time.
+// Rows are passed to the visitor in parts of this many bytes.
 constexpr size_t kPartBytes = 640;
 
 // Passes rows on a few lines at a time. False: the visitor has had enough. A window's records are in the processor's
@@ -74,10 +74,10 @@ bool visit_in_parts(Rows rows, const RowsVisitor& visit, index::ScanAhead* ahead
   return visit(rows);
 }
 
-// Scans of so many records may share a guard and a registration: what these delay is soon free.
+// Scans of at most this many records may share a guard and a registration: the memory that they hold back is soon free.
 constexpr uint64_t kShortScanRecordsMax = 1'024;
 
-// So many windows share a guard: an inner node of the tree is searched once for them.
+// This many windows share a guard: an inner node of the tree is searched once for them.
 constexpr size_t kGuardWindows = index::ScanAhead::kMax + 1;
 
 }  // namespace
@@ -198,9 +198,9 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
   }
 }
 
-// From the least key that is not below `from`. `take(piece, ahead, &status)` gets what was found, and what is known of
-// what comes after it; false ends the walk. `ahead`: what is known of its ranges, and the caller has a guard; or null.
-// *window is for its use.
+// Visits the range from the least key that is not below `from`. `take(piece, ahead, &status)` receives the records
+// found and the knowledge about the ranges after them; false ends the walk. `ahead`: knowledge about the ranges of a
+// caller that has a guard, or null. *window: memory for this call.
 template <class Take>
 Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
                     index::ScanAhead* ahead, Take&& take) {

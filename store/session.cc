@@ -70,7 +70,7 @@ inline bool SessionImpl::updates(std::string_view key) {
   return updated_.may_have(key);
 }
 
-// An update of the key follows: what was begun before must not see it.
+// To be called before an update of the key: earlier operations must not see the update.
 inline void SessionImpl::keep_order(std::string_view key) {
   if (!points_.late.empty() && read_late_.may_have(key)) end_points();
   if (scans_fixed_ != scans_.size()) fix_scans(key);
@@ -118,7 +118,7 @@ void SessionImpl::carry_out(Points* points) {
   db_.read_many(ReadOptions(), points->late);
 }
 
-// Each get by itself: one that waits lets the others go on.
+// Runs each get in a coroutine: while one waits, the others go on.
 void SessionImpl::carry_out_in_coroutines(Points* points) {
   get_in_coroutines(points->early);
   db_.update_many(points->updates);
@@ -196,7 +196,7 @@ size_t SessionImpl::lanes_for(size_t operations) const {
 
 // Gets and updates.
 void SessionImpl::end_points() {
-  // Also when memory runs out: what was begun is not carried out again.
+  // Runs also when memory runs out: the operations of the group are not carried out again.
   const struct Ended {
     SessionImpl& session;
     ~Ended() {
@@ -219,7 +219,7 @@ void SessionImpl::end_points() {
 }
 
 void SessionImpl::end_scans() {
-  // Also when a visitor throws: what was begun is not carried out again.
+  // Runs also when a visitor throws: the scans of the group are not carried out again.
   const struct Ended {
     SessionImpl& session;
     ~Ended() {

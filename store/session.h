@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements bonsai::Session: collects the operations that were begun, and executes them in groups.
+// Implements bonsai::Session: collects operations and executes them in groups.
 //
 // Order. A group's gets run either before its updates or after them. A get of a key that the group updates runs after
-// them, and sees that update. All other gets run before them, so they see no later update of their key. Where the
-// group has such a late get, a further update of that key first ends the group. Scans run after all updates. If a key
-// is updated that a waiting scan covers, that scan gets a snapshot first, which has the updates before it and none of
+// them, and sees that update. All other gets run before them, so they see no later update of their key. Where the group
+// has such a late get, a further update of that key first ends the group. Scans run after all updates. If a key is
+// updated that a waiting scan covers, that scan gets a snapshot first, which has the updates before it and none of
 // those after it. Two filters find such keys (key_filter.h); they are used only when updates and reads are mixed.
 //
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines execute: while one
@@ -40,8 +40,8 @@ class SessionImpl final : public Session {
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
-  // Enough to hide the wait for one lane by the work of the others. More lanes would evict from the first-level cache
-  // what a lane has fetched before it continues: with 16 of them a get takes a third longer.
+  // Enough lanes to hide the wait of one by the work of the others. With more, a lane's fetched bytes would leave the
+  // first-level cache before it continues: with 16 of them a get takes a third longer.
   static constexpr size_t kLanesAtOnceMax = 4;
   static constexpr size_t kScanLanesMax = 32;
   static constexpr size_t kGetCoroutinesMax = 64;

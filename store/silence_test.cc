@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of a remote store goes silent in the middle of each call: whoever needs it gives up within its bound, nobody
-// waits for ever, and what was acknowledged is there afterwards. Over shm reads need no processor of the node.
+// A node of a remote store goes silent in the middle of each call. Every call that needs it gives up within its bound,
+// and acknowledged updates are there afterwards. Over shm reads need no processor of the node.
 #include <gtest/gtest.h>
 
 #include <algorithm>

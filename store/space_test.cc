@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool that fills up: NoSpace is an answer, deletes work, space comes back, and what the store counts is what is
-// stored.
+// A pool that fills up: updates get NoSpace, deletes work, space comes back, and the store's counts agree with its
+// contents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,8 +55,8 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
   [[nodiscard]] std::string value_of(uint64_t i) const {
     return std::string(GetParam().value_bytes, static_cast<char>('a' + i % 26));
   }
-  // Those that some looks in a row see: the background may be amid compacting what has just been drained, and then what
-  // it replaces is in use beside what it has written.
+  // Statistics that stay the same over several readings. Before that, the background may still compact drained ranges,
+  // so that both the replaced bytes and the new ones are in use.
   Stats stats_at_rest() {
     constexpr int kLooksMax = 300, kSameLooks = 3;
     Stats stats = db_->GetStats();
@@ -68,7 +68,7 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
     }
     return stats;
   }
-  // Drains, closes, checks, and compares what the store counted with what the check found; opens again.
+  // Drains, closes, checks, and compares the store's counts with those of the check; opens again.
   void expect_sound(uint64_t records) {
     const Status drained = db_->Drain();
     ASSERT_TRUE(drained.ok()) << drained.ToString();
@@ -169,8 +169,8 @@ TEST_P(SpaceTest, BatchesToo) {
   expect_sound(records - batch.Count());
 }
 
-// Pools that are filled, thinned out and filled again, until what is free is in pieces that are too short for
-// anything. What was acknowledged can still be offloaded.
+// Pools that are filled, thinned out and filled again, until all free pieces are too short to use. Acknowledged updates
+// can still be offloaded.
 TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
-// bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call. Of
-// the time between two looks at the clock a quarter of the bound counts at most, or 250 ms, so that a process that was
-// stopped finds its stalls as it left them. No update gives up before it has tried once more after the bound.
+// How long one call has waited, and may wait. Admission, large values, a full log and full bnodes share one bound,
+// Options::stall_ms_max. It starts with the first wait, and anew with each completed update of the call. Of the time
+// between two readings of the clock at most a quarter of the bound counts, or 250 ms if that is more. So a process that
+// was stopped resumes its stalls where they were. No update gives up before it has tried once more after the bound.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_STORE_STALL_H_

@@ -62,7 +62,7 @@ TEST(Stall, OutlivesAJumpOfTheClockAndAllowsALastTry) {
   EXPECT_TRUE(stall.wait(false));
 }
 
-// One value is overwritten again and again. What was replaced waits for a reader that does not run for a while.
+// One value is overwritten again and again. The replaced values wait for a reader that does not run for a while.
 TEST(Stall, WaitsForAReaderThatHoldsBackSpace) {
   for (const size_t value_bytes : {size_t{10'000}, size_t{1} << 20}) {
     const testing::TempFolder folder;

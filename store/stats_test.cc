@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each field of Stats beside what the system, or the caller, knows of it.
+// Each field of Stats compared with the figure of the system, or of the caller.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace bonsai {
 namespace {
 
-// Memory of the process that is nobody else's and no file's.
+// Memory of this process alone that belongs to no file.
 uint64_t anonymous_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {
@@ -65,7 +65,7 @@ TEST_F(StatsTest, GaugesOfSpaceAreThoseOfTheFiles) {
   EXPECT_EQ(report.data_bytes, after.data_bytes);
 }
 
-// What waits for a reader is no DRAM when it is in the pool.
+// Replaced values in the pool that wait for a reader do not count as DRAM.
 TEST_F(StatsTest, DramIsWhatTheSystemCountsAsMemory) {
   open(folder_.file("pool"), uint64_t{64} << 20);
   const uint64_t before = anonymous_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the public options say about the targets of a pool.
+// The configuration of a pool's targets, from the public options.
 #ifndef BONSAI_STORE_TARGET_CONFIG_H_
 #define BONSAI_STORE_TARGET_CONFIG_H_
 

@@ -72,7 +72,7 @@ Status BrokenDb::Put(std::string_view key, std::string_view value) {
   return ModelDb::Put(key, value);
 }
 
-// Of two puts of different keys the first returns without effect and takes effect with the second.
+// Two puts of different keys: the first returns without effect and takes effect with the second.
 Status BrokenDb::put_late(std::string_view key, std::string_view value) {
   const std::lock_guard lock(mutex_);
   for (const auto& [held_key, held_value] : held_) BONSAI_RETURN_IF_ERROR(ModelDb::Put(held_key, held_value));

@@ -112,7 +112,7 @@ bool Client::put() {
   return finish_update(db_->Put(key, value), operation, "put");
 }
 
-// Several puts at once, each an update by itself.
+// Several puts at once, each an update of its own.
 bool Client::multi_put() {
   constexpr size_t kPutsMax = 3;  // more updates in flight make the checker slow
   std::array<std::string, kPutsMax> keys, values;

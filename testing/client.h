@@ -18,7 +18,7 @@
 
 namespace bonsai::testing {
 
-// How often each operation is chosen, relative to the others.
+// The relative frequency of each operation.
 struct Mix {
   uint32_t put = 40, del = 8, batch = 8;
   uint32_t get = 20, multi_get = 4, scan = 8, snapshot = 4, iterator = 4;

@@ -36,7 +36,7 @@ History part_of(const History& history, const CrashCase& what, const KeyFilter& 
   return part;
 }
 
-// What wrote the recovered value of each key; absent values and initial ones have no entry.
+// The update that wrote the recovered value of each key; absent values and initial ones have no entry.
 std::unordered_map<uint64_t, const Operation*> sources_of(const History& history, std::span<const Cell> recovered) {
   std::unordered_map<uint64_t, uint64_t> value_of;
   for (const Cell& cell : recovered) value_of[cell.key] = cell.value;
@@ -52,9 +52,9 @@ std::unordered_map<uint64_t, const Operation*> sources_of(const History& history
 }
 
 // In mode buffered a record has the epoch of its append, before its update has a place in the order that readers see
-// (docs/put-protocol.md, section 6). Of two updates in flight together either may survive alone, whatever order a
-// reader saw. So what a read says of a key is no evidence while an update of that key is in flight that it does not
-// show.
+// (docs/put-protocol.md, section 6). If two updates are in flight together, either may survive alone, whatever order a
+// reader saw. So while an update of a key is in flight that a read does not show, the read proves nothing about that
+// key.
 History without_unseen_updates(const History& history) {
   std::unordered_map<uint64_t, std::vector<std::pair<const Operation*, uint64_t>>> updates;
   for (const Operation& op : history.operations) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges what recovery brought back against what a killed writer did and saw.
+// Compares a recovered state with the history of the killed writer.
 //
 // Both modes are one question: is there a moment in the writer's history at which the store held exactly the recovered
 // state? Durable: a moment after the crash, so every acknowledged update counts, and updates in flight each wholly or
 // not at all. Buffered: any moment after the last acknowledged Sync. So no effect survives without its cause. Reads of
-// the killed process take part: what a read saw must survive (durable), and what was written after a read of x does not
-// survive without x. In mode buffered the order of two updates that were in flight together, as a read saw it, is not
-// required: the later may survive alone (docs/put-protocol.md, section 6).
+// the killed process take part: a value that a read returned must survive (durable), and a write after a read of x does
+// not survive without x. In mode buffered the order of two updates that were in flight together, as a read saw it, is
+// not required: the later may survive alone (docs/put-protocol.md, section 6).
 #ifndef BONSAI_TESTING_CRASH_CHECK_H_
 #define BONSAI_TESTING_CRASH_CHECK_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The crash exploration of the whole store. Clients are coroutines under a seeded scheduler that may switch at every
-// operation of the NVM seam; before fences the images that a crash could leave are judged by what the clients did and
-// saw until then. Some images are recovered with a power cut inside, and some opened as a pool file and checked.
+// operation of the NVM seam. Before fences, the possible crash images are compared with the clients' history up to
+// then. Some images are recovered with a power cut inside, and some opened as a pool file and checked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void write_file(const std::string& path, std::span<const std::byte> image) {
       .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
 }
 
-// What the lives have done, so that none passes for want of work.
+// Counts of the lives' work, so that no run passes because it did nothing.
 struct Deeds {
   uint64_t operations = 0, offloads = 0, splits = 0, merges = 0, compactions = 0, crashes = 0, closes = 0, opened = 0;
   uint64_t growths = 0, growth_crashes = 0, growths_of_images = 0;
@@ -149,8 +149,8 @@ class StoreLife final : public Explorer {
     return read;
   }
 
-  // An opening that grows the pool, interrupted by a power cut or not: the content stays, and the pool has its size or
-  // the one that was asked for. What the next recovery finds is this.
+  // An opening that grows the pool, interrupted by a power cut or not. The content stays, and the pool has its old size
+  // or the requested one. The next recovery starts from the result.
   void judge_growth(const Content& content, uint64_t bytes_before) {
     const bool cut = random_.chance(2, 3);
     scratch_.cut_power_after(cut ? random_.below(12) : UINT64_MAX);
@@ -198,8 +198,8 @@ class StoreLife final : public Explorer {
     return at;
   }
 
-  // The same image as a pool file: `bonsai check` finds nothing, the store opens it and answers, and what it counts as
-  // used is what is stored.
+  // The same image as a pool file: `bonsai check` finds no damage, the store opens it and answers, and its count of
+  // used bytes is that of the check.
   void judge_as_file(const Sample& sample) {
     ++deeds_.opened;
     const ScratchFolder folder;
@@ -307,7 +307,7 @@ class StoreLife final : public Explorer {
     become_initial();
   }
 
-  // Also closes epochs, as a thread of the store does: what was offloaded gives its log space back then.
+  // Closes epochs, too, as a thread of the store does, so that offloaded records give their log space back.
   bool work(store::DbImpl* db, persist::Log* log) {
     Scheduler::Options options;
     options.pick = Scheduler::Pick::kSeeded;
@@ -356,7 +356,7 @@ class StoreLife final : public Explorer {
     become_initial();
   }
 
-  // What is on the medium is what the next sitting begins with.
+  // The next sitting begins with the content of the medium.
   void become_initial() {
     std::memcpy(scratch_.view(), medium_->view(), kPoolBytes);
     Rig rig({&scratch_});
@@ -490,7 +490,7 @@ TEST(StoreCrash, ADnodeThatIsLiveOnBothSidesOfAnotherIsNoDamage) {
   EXPECT_EQ(report.records, 3U);
 }
 
-// The same with the pool on another node.
+// A life with the pool on another node.
 TEST(StoreCrash, EveryImageOnAnotherNodeIsExplained) {
   const uint64_t seed = base::seed_from_env_or(23);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));

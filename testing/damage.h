@@ -67,7 +67,7 @@ inline constexpr DamageKind kDamageKinds[] = {
 };
 
 // Does one damage of a kind to `image`. False if it has changed nothing: the source had the same bytes, or there is
-// none. *where says what was done.
+// none. *where describes the damage.
 inline bool do_damage(const DamageKind& kind, const DamageSources& sources, base::Random& random, Image* image,
                       std::string* where) {
   const auto pick = [&](const auto& list) { return list[random.below(list.size())]; };

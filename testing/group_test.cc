@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups with equal keys, beside threads that make others replace the same ranges: each key ends as the group's last
-// update of it says, and each read of a session sees the update of its key that was begun last before it.
+// Groups with equal keys, while other threads cause replacements of the same ranges. Each key ends with the group's
+// last update of it, and each read of a session returns the last update of its key that was begun before it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,13 +25,13 @@ namespace {
 // Divides the number of calls: a sanitizer makes them slower.
 constexpr uint64_t kSlower = BONSAI_SCALABLE_MEMORY != 0 ? 1 : 12;
 
-// A writer whose keys nobody else writes. They are in the same ranges as the keys of others.
+// A writer whose keys no other thread writes. They are in the same ranges as the keys of others.
 class Writer {
  public:
   Writer(DB* db, uint32_t number, uint32_t writers, uint64_t seed)
       : db_(db), session_(db->NewSession(kGroupMax)), number_(number), writers_(writers), random_(seed), last_(kKeys) {}
 
-  // Makes `calls` calls, or ends at the first wrong group. Returns what is wrong; empty: nothing.
+  // Makes `calls` calls, or ends at the first wrong group. Returns the fault; empty: none.
   std::string run(uint64_t calls) {
     for (uint64_t i = 0; i < calls && wrong_.empty(); ++i) call();
     return wrong_;

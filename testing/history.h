@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clients of a store did and saw, in a form that checkers can judge.
+// The history of a store's clients: their calls and results, in a form that checkers can judge.
 //
 // Keys and values are numbers here: the test maps key numbers to key bytes, and each update writes a value number that
 // no other update of that key writes (see codec.h). Value 0 stands for "no value".
@@ -60,7 +60,7 @@ struct History {
   [[nodiscard]] std::string text_of(const Operation& op, size_t cells_max = 8) const;
 };
 
-// What a checker found. `text` says what is wrong, with the operations that show it.
+// The verdict of a checker. `text` describes the fault, with the operations that show it.
 struct Verdict {
   bool ok = true;
   std::string text;

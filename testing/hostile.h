@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts that are hostile to a store: what a process may find itself in. Each is imposed on a child of a test.
+// Hosts that are hostile to a store: environments in which a process may run. Each is imposed on a child of a test.
 #ifndef BONSAI_TESTING_HOSTILE_H_
 #define BONSAI_TESTING_HOSTILE_H_
 
@@ -22,7 +22,7 @@ struct Hostility {
 // Each subset of the descriptors 0 to 2 closed.
 std::vector<Hostility> closed_descriptors();
 // Few descriptors, threads, bytes of files, locked memory and address space; an unprivileged user without a further
-// process. What sanitizers cannot live with is left out where they are.
+// process. Under a sanitizer the limits that it cannot work with are left out.
 std::vector<Hostility> tight_limits();
 // So much address space beyond what the child has. Not imposed under sanitizers.
 Hostility more_address_space(uint64_t bytes);

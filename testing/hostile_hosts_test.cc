@@ -31,7 +31,7 @@ constexpr uint64_t kPoolBytes = uint64_t{4} << 20;
 
 enum Outcome : uint8_t { kOld, kNew, kDeleted, kEither };
 
-// What a child leaves to its parent, however it ends.
+// The results that a child leaves to its parent, however it ends.
 struct Seen {
   std::atomic<Outcome> outcome[kKeys];
   std::atomic<uint64_t> calls, refused;
@@ -263,7 +263,7 @@ class HostileHosts : public ::testing::Test {
     return folder;
   }
 
-  // Nothing is lost, and nothing is left over.
+  // No record is lost, and no file is left over.
   void judge(const std::string& folder) {
     EXPECT_STREQ(seen_->wrong, "");
     calls_ += seen_->calls;
@@ -391,7 +391,7 @@ TEST_F(HostileHosts, WhoseChildLivesOn) {
   }
 }
 
-// In a forked child every call on the parent's store is refused; what the child opens itself works.
+// In a forked child every call on the parent's store is refused; a store that the child opens itself works.
 TEST_F(HostileHosts, ForkedChildrenOfAnOwner) {
   const auto folder = prepare();
   std::unique_ptr<DB> db;
@@ -445,7 +445,7 @@ TEST_F(HostileHosts, ForkedChildrenOfAnOwner) {
   judge(folder->path());
 }
 
-// What the library prints to is never the pool: a host without standard output that prints all the time.
+// The library never prints into the pool: a host without standard output that prints all the time.
 TEST_F(HostileHosts, ThatPrintToClosedDescriptors) {
   live({"printing to closed descriptors", [] {
           for (int fd = 0; fd < 3; ++fd) ::close(fd);

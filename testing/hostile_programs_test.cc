@@ -135,7 +135,7 @@ class HostilePrograms : public ::testing::Test {
     }
   }
 
-  // `heard`: what is printed arrives somewhere.
+  // `heard`: whether the printed text arrives somewhere.
   void run_all(const Hostility& hostility, bool out_open, bool err_open) {
     SCOPED_TRACE(hostility.name);
     prepare();
@@ -224,7 +224,7 @@ TEST_F(HostilePrograms, TheMemoryNodeServesOrSaysWhyNot) {
   ::unsetenv("BONSAI_SHM_FOLDER");
 }
 
-// Who reads its log leaves.
+// The reader of the program's log leaves.
 TEST_F(HostilePrograms, TheMemoryNodeOutlivesTheReaderOfItsLog) {
   const TempFolder outputs;
   prepare();

@@ -5,7 +5,7 @@
 // It walks the history once and keeps every configuration that is still possible: which pending operations have taken
 // effect, and the state that resulted. Updates take effect as late as possible, when some operation that must have
 // happened returns; reads as early as possible, since they change nothing. Exact, and linear in the length of the
-// history while few updates are pending at one time: the number of configurations is bounded by 2^pending times states.
+// history while few updates are pending at a time: the number of configurations is bounded by 2^pending times states.
 #ifndef BONSAI_TESTING_JIT_SEARCH_H_
 #define BONSAI_TESTING_JIT_SEARCH_H_
 

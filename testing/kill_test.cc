@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Not losing data: writers on the shadow medium are killed at random moments; what recovery brings back is compared
-// with what was acknowledged. The shadow lets stores reach the pool file only by flush and fence, so that SIGKILL is a
+// No data is lost: writers on the shadow medium are killed at random moments, and the recovered state is compared with
+// the acknowledged updates. With the shadow, stores reach the pool file only by flush and fence, so that SIGKILL is a
 // power cut. With flushes switched off the same rounds must find a loss.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -137,7 +137,7 @@ class Rig {
     for (uint64_t key = 0; key < clients_of(setup, 0).keys; ++key) held_.push_back({key, kAbsent});
   }
 
-  // Runs the writers, kills them, recovers and compares. The next call goes on with what was recovered.
+  // Runs the writers, kills them, recovers and compares. The next call goes on with the recovered state.
   Verdict crash_once() {
     ++generation_;
     const std::string log = folder_.file("log." + std::to_string(generation_));

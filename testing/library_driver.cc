@@ -52,7 +52,7 @@ std::string fixed_key_of(uint64_t number) {
 
 std::string pool_path() { return "/dev/shm/bonsai-library-driver." + std::to_string(::getpid()); }
 
-// A byte of each cache line: whoever scans reads what he gets.
+// Reads a byte of each cache line, as the caller of a scan reads its records.
 uint64_t touched(std::string_view bytes) {
   uint64_t sum = bytes.size();
   for (size_t i = 0; i < bytes.size(); i += 64) sum += static_cast<unsigned char>(bytes[i]);
@@ -324,7 +324,7 @@ class Counted {
     return bonsai::Status::OK();
   }
 
-  // The requests of one kind. Of a mixed one every other operation is a get.
+  // The requests of one kind. In a mixed one, every other operation is a get.
   bonsai::Status in_session(const std::string& kind, uint64_t operations) {
     const bool inserts = kind == "session_insert", scans = kind == "session_scan";
     const auto session = db_.NewSession(kGroup);

@@ -65,7 +65,7 @@ RegisterSearch::Result search(const RegisterOps& ops, uint64_t initial) {
 
 bool stuck(const RegisterOps& ops, uint64_t initial) { return search(ops, initial).end == RegisterSearch::End::kStuck; }
 
-// A read of a value that no update wrote shows more by itself than any order does.
+// A read of a value that no update wrote is a fault on its own, whatever the order.
 std::optional<size_t> read_of_nothing(const RegisterOps& ops, uint64_t initial) {
   std::unordered_set<uint64_t> written = {initial, kAbsent};
   for (const auto& op : ops) {
@@ -98,8 +98,8 @@ RegisterOps only(const RegisterOps& ops, const std::vector<uint64_t>& values) {
   return kept;
 }
 
-// Leaves out operations while the rest still breaks. Left out together are the updates and the reads of one value, so
-// that what remains is evidence by itself: it was explicable if the whole was.
+// Leaves out operations while the rest still breaks. The updates and the reads of one value are left out together. So
+// the rest is evidence on its own: if the whole history could be explained, the rest could be.
 RegisterOps cut_down(const RegisterOps& all, uint64_t initial) {
   std::vector<uint64_t> values = values_by_last_use(all);
   for (size_t n = 2; n < values.size(); n *= 2) {
@@ -178,8 +178,8 @@ std::map<uint64_t, RegisterOps> by_key(const History& history) {
   return all;
 }
 
-// Updates of one key that a thread had in flight together take effect in the order in which it asked for them: for each
-// operation the last one that must precede it.
+// Updates of one key that a thread had in flight together take effect in the order of their calls: for each operation
+// the last one that must precede it.
 std::vector<size_t> orders_of_callers(const History& history) {
   std::vector<size_t> after(history.operations.size(), MapSearch::kNone);
   const auto share_a_key = [&](const Operation& a, const Operation& b) {

@@ -223,7 +223,7 @@ class Runner {
     for (size_t i = 0; i < keys.size(); ++i) same(expected[i], actual[i], "multi-put " + shown(keys[i]));
   }
 
-  // The model does at once what the session puts off. Any mix of reads and updates, many of equal keys: each read sees
+  // The model does at once what the session defers. Any mix of reads and updates, many of equal keys: each read returns
   // the updates before it, and none of those after it.
   void session() {
     const size_t depth = 1 + random_.below(24);

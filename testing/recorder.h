@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records what threads do, cheaply enough to leave races alone, in memory that outlives a killed process when wished.
+// Records the operations of threads, cheaply enough to leave races alone, in memory that outlives a killed process if
+// the test wants it.
 //
 // One lane per thread, each a fixed part of one mapping: private memory for tests within a process, or a shared file
-// (in /dev/shm, say) for a writer that will be killed with SIGKILL. What a lane stored before the kill is in the file:
-// the kernel keeps the pages. An update is in the log from before its call (begin) and marked when it returned (end);
-// an update that has a begin and no end was in flight.
+// (for example in /dev/shm) for a writer that will be killed with SIGKILL. Everything that a lane stored before the
+// kill is in the file, because the kernel keeps the pages. An update is in the log from before its call (begin) and
+// marked when it returned (end); an update that has a begin and no end was in flight.
 //
-// Thread-safety: a Lane belongs to one thread; distinct lanes are independent but for one fetch-and-add per mark.
+// Thread-safety: a Lane belongs to one thread; distinct lanes are independent except for one fetch-and-add per mark.
 // Memory order: the ordinal counter is sequentially consistent, so ordinals agree with real time. An operation's fields
 // are stored before the lane's count is released; a reader in another process reads after this one is dead.
 #ifndef BONSAI_TESTING_RECORDER_H_
@@ -40,7 +41,7 @@ class Recorder {
     uint64_t begin_update(OpKind kind, const Cell& cell) { return begin_update(kind, std::span(&cell, 1)); }
     // Call after it returned OK. An update that failed stays open, unless its answer says that nothing was changed.
     void end_update(uint64_t operation);
-    // Call after such an answer: from then on the update is no part of the history, and nobody may see its values.
+    // Call after such a result: from then on the update is no part of the history, and no read may return its values.
     void withdraw_update(uint64_t operation);
 
     // Call before a read; hand the result to end_read.

@@ -45,7 +45,7 @@ class Counting {
   }
 
  private:
-  // Counts what `work` asks for, as one row.
+  // Counts the requests of `work`, as one row.
   template <class Work>
   Status count(const char* operation, uint64_t times, const Budget& budget, const Work& work) {
     const Asked before = asked_();
@@ -111,8 +111,8 @@ class Counting {
     });
   }
 
-  // Of so many ranges at a time: one list of READs; new runs, their headers, the end of the old dnodes. Once a Drain:
-  // the ends of log segments, an extent more.
+  // Budget for each kRangesPerOffload ranges: one list of READs; new runs, their headers, the end of the old dnodes.
+  // Once per Drain: the ends of log segments, an extent more.
   Status offloading() {
     for (uint64_t i = 0; i < kRecords; i += kGroup) BONSAI_RETURN_IF_ERROR(put_group(i, "87654321"));
     const uint64_t before = db_.GetStats().offloads;
@@ -125,7 +125,7 @@ class Counting {
     return expect(ranges > kRangesPerOffload, "there are too few ranges");
   }
 
-  // Three runs more, each with the keys that gets will ask for.
+  // Three more runs, each with the keys that later gets read.
   Status append_runs() {
     for (int round = 0; round < 3; ++round) {
       for (uint64_t i = 0; i < kRecords / 16; i += kGroup) BONSAI_RETURN_IF_ERROR(put_group(i, "87654321"));
@@ -143,7 +143,7 @@ class Counting {
     return Status::OK();
   }
 
-  // What looks like the key, by a byte of its hash in a group of 32 entries, is read with it.
+  // Entries whose hash has the same byte as the key's, in a group of 32 entries, are read with it.
   Status gets(const char* operation, const Budget& budget) {
     std::string value;
     return count(operation, kOperations, budget, [&] {

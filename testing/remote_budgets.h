@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many round trips, messages and bytes a store's operations may take at the node that holds its pool. The budgets
-// are the same on every fabric: shared memory, simulation, verbs.
+// The most round trips, messages and bytes that a store's operations may take at the node that holds its pool. The
+// budgets are the same on every fabric: shared memory, simulation, verbs.
 #ifndef BONSAI_TESTING_REMOTE_BUDGETS_H_
 #define BONSAI_TESTING_REMOTE_BUDGETS_H_
 
@@ -40,16 +40,16 @@ struct BudgetRow {
   [[nodiscard]] std::string text() const;
 };
 
-// Returns what an open store has asked for so far.
+// Returns the requests of an open store so far.
 [[nodiscard]] Asked asked_by(DB* db);
 
 // The options of a store whose costs are counted: a log segment holds some twenty groups of puts.
 [[nodiscard]] Options budget_options();
 
 // Fills the store, then counts puts, groups of puts, offloading, gets (of present keys over several runs and over one,
-// and of absent keys), large values, short scans and long scans. Requires: an empty store of budget_options(),
-// all of whose targets are far; nobody else uses it. `asked` says what it has asked so far. Errors: of the store;
-// Corruption for a wrong answer.
+// and of absent keys), large values, short scans and long scans. Requires: an empty store of budget_options(), all of
+// whose targets are far; no other user. `asked` returns its requests so far. Errors: of the store; Corruption for a
+// wrong result.
 Status count_remote_budgets(DB* db, const std::function<Asked()>& asked, std::vector<BudgetRow>* rows);
 
 }  // namespace bonsai::testing

@@ -13,8 +13,8 @@
 
 namespace bonsai::testing {
 
-// One such folder. At the end each pool in it that nobody has open must pass `Check`: no damage, no overlap, no leak.
-// Thread-safety: one owner. A forked child must leave by _exit, or it removes the folder too.
+// A folder for a test's pools. At the end each pool in it that is not open must pass `Check`: no damage, no overlap, no
+// leak. Thread-safety: one owner. A forked child must leave by _exit, or it removes the folder too.
 class ScratchFolder {
  public:
   ScratchFolder() = default;
@@ -32,7 +32,7 @@ class ScratchFolder {
   void expect_damage(const std::string& path) { damaged_.insert(path); }
 
   [[nodiscard]] std::string file(const std::string& name) const { return *named_.insert(folder_.file(name)).first; }
-  // The path of a pool of so many targets, as DB::Open takes it.
+  // The path of a pool of this many targets, as DB::Open takes it.
   [[nodiscard]] std::string pool(size_t targets, const std::string& name = "pool") const {
     std::string path;
     for (size_t i = 0; i < targets; ++i) {

@@ -51,7 +51,7 @@ TEST(Workload, EveryDefectIsNoticed) {
   }
 }
 
-// One client finds by itself what needs no second one, so that the finding hangs on no scheduler.
+// One client finds what needs no second one, so that the finding does not depend on a scheduler.
 TEST(Workload, OneClientNoticesEveryDefectThatNeedsNoOther) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));

@@ -42,7 +42,7 @@ class FarReads {
   [[nodiscard]] virtual bool ended(uint64_t ticket, Status* status) = 0;
   // Abandons a ticket whose pieces may still be in flight.
   virtual void forget(uint64_t ticket) = 0;
-  // How long a reader waits before it gives up.
+  // The longest time that a reader waits before it gives up.
   [[nodiscard]] virtual uint64_t limit_ms() const = 0;
 
   // Adds to *pieces the whole pages of [offset, offset + n) that are not resident yet, with their places in view() as

@@ -50,7 +50,7 @@ class FileMedium final : public HookedMedium {
     [[nodiscard]] bool empty() const { return begin == end; }
     void add(const Span& other);
   };
-  // What one thread has flushed since its fence.
+  // The bytes that one thread has flushed since its fence.
   struct Flushed {
     explicit Flushed(uint32_t) {}
     Span span;

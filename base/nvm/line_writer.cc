@@ -10,9 +10,8 @@
 namespace bonsai::base {
 namespace {
 
-// Two equal readings in a row are the content at one moment. After this many readings a line that changes all the time
-// is accepted as it is, with words of different moments. Only a test that stores to one line without pause can notice
-// that.
+// Two equal readings in a row are the content at one moment. A line that changes all the time is accepted after this
+// many readings, with words of different moments. Only a test that stores to one line without pause can notice that.
 constexpr int kReadingsMax = 1000;
 
 Line read_words(const std::byte* line) {

@@ -22,8 +22,8 @@
 namespace bonsai::base {
 namespace {
 
-// How many bytes of a file of this size have no space on the file system yet: of one that is made or enlarged, and of a
-// sparse copy.
+// The bytes of a file of this size that have no space on the file system yet, for a file that is created or enlarged,
+// and for a sparse copy.
 uint64_t missing_bytes(int fd, uint64_t bytes) {
   constexpr uint64_t kBlockOfStat = 512;
   struct stat info = {};
@@ -58,10 +58,10 @@ bool is_too_full_for(int fd, uint64_t bytes) {
          bytes / static_cast<uint64_t>(system.f_bsize) > static_cast<uint64_t>(system.f_bfree);
 }
 
-// Fills what is still a hole of a tmpfs file in [begin, end), which it has, with huge pages as far as the kernel gives
-// them (since Linux 6.1, however the file system was mounted): random reads of a pool take a fraction of the time. All
-// of it in one call, because each waits for all processors; and before the rest is allocated, because a small page that
-// is there already would have to be copied.
+// Fills the holes of a tmpfs file in [begin, end) with huge pages as far as the kernel gives them (since Linux 6.1,
+// whatever the mount options): random reads of a pool take a fraction of the time. Requires: the range is in the file.
+// One call fills all of it, because each call waits for all processors. This comes before the rest is allocated,
+// because an existing small page would have to be copied.
 void allocate_huge(int fd, size_t begin, size_t end) {
   begin = round_up(begin, kHugePageBytes);
   end = end / kHugePageBytes * kHugePageBytes;
@@ -284,8 +284,8 @@ Status Mapping::keep_name() {
   return sync_directory_of(path_);
 }
 
-// What the page cache of a plain file holds need not be what the disk has: a process that was killed had not synced it,
-// and a failed write-back leaves pages that count as clean. Who opens the file is to see what a crash would leave.
+// The page cache of a plain file may differ from the disk: a process that was killed had not synced it, and a failed
+// write-back leaves pages that count as clean. A process that opens the file must read what a crash would leave.
 Status Mapping::settle_cache() const {
   if (kind_ != MediumKind::kFile) return Status::OK();
   if (::fsync(file_.fd()) != 0) return os_error("write back", path_, errno);

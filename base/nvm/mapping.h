@@ -18,9 +18,9 @@ namespace bonsai::base {
 
 inline constexpr uint64_t kMappingBytesMin = 4096;
 
-// Whether a file that begins with these bytes is one whose creation has not ended: the mark is its first word, and of
-// these bytes all after the first page are zeros. Who creates it replaces the mark last of the first page, by one
-// atomic store, and before it writes what follows. Of less than two pages: false.
+// Whether a file that begins with these bytes is one whose creation has not ended: its first word is the mark, and all
+// given bytes after the first page are zeros. The creator replaces the mark by one atomic store, as the last step on
+// the first page and before it writes the following pages. False for less than two pages.
 bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark);
 
 struct MappingOptions {
@@ -50,7 +50,7 @@ struct MappingOptions {
 };
 
 // Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
-// when it is that large; in this process alone, not in children that it forks. What is created or enlarged on tmpfs has
+// when it is that large; in this process alone, not in children that it forks. Files created or enlarged on tmpfs have
 // huge pages if the kernel gives them. Thread-safety: const members from any thread.
 class Mapping {
  public:
@@ -81,8 +81,8 @@ class Mapping {
   // Errors: IoError.
   Status sync();
 
-  // Gives a file that grow_bytes has enlarged its size back. Requires: nobody uses what was added, nor will. Errors:
-  // IoError; the file has the larger size then.
+  // Gives a file that grow_bytes has enlarged its former size. Requires: the added bytes are not used, now or later.
+  // Errors: IoError; the file has the larger size then.
   Status shrink_back();
   // Whether grow_bytes has enlarged the file, and shrink_back() was not called.
   [[nodiscard]] bool enlarged() const { return bytes_before_ < bytes_; }

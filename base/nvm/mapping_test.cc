@@ -76,7 +76,7 @@ TEST_P(MappingOn, CreatesZerosAndKeepsWhatIsStored) {
 
 bool unnamed_files = true;  // whether the file system seems to have them
 
-// It replaces nothing, and nothing is left of one that is not named; where there are no files without a name, too.
+// It replaces no file, and a file that got no name leaves none; also where files cannot be made without a name.
 TEST_P(MappingOn, ANewFileGetsItsNameLast) {
   const auto files = [&] {
     std::vector<std::string> names;

@@ -23,7 +23,7 @@ struct MediaOptions {
 struct Media {
   // Null: hot code uses ProductMedium(mapping.data(), mapping.bytes(), mapping.domain()).
   std::unique_ptr<HookedMedium> hooked;
-  // What results are stamped with, e.g. "optane model on tmpfs (emulated NVM), flush clwb, domain ADR".
+  // The stamp of results, e.g. "optane model on tmpfs (emulated NVM), flush clwb, domain ADR".
   std::string text;
   // Whether this is not real NVM: an emulated mapping, or a test or emulation medium on top of it.
   bool emulated = true;

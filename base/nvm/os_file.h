@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of the operating system: failed calls as statuses that state a remedy, limits, files that nobody uses.
+// Files of the operating system: failed calls as statuses that state a remedy, limits, and removal of unused files.
 #ifndef BONSAI_BASE_NVM_OS_FILE_H_
 #define BONSAI_BASE_NVM_OS_FILE_H_
 

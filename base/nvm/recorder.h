@@ -47,7 +47,7 @@ struct SiteCount {
   uint64_t calls;
 };
 
-// What one call of each_crash_image did.
+// The counts of one call of each_crash_image.
 struct CrashImages {
   uint64_t visited = 0;     // distinct images passed to `visit`
   uint64_t generated = 0;   // before duplicates were left out
@@ -113,7 +113,7 @@ class RecorderMedium final : public HookedMedium {
     size_t unit, place;
   };
   using Changes = std::vector<std::pair<size_t, uint64_t>>;  // words and their values
-  // What a thread's next fence will make durable.
+  // The words that a thread's next fence will make durable.
   struct Pending {
     std::map<size_t, uint64_t> flushed_before;  // line: the sequence number up to which its flush covers it
     uint64_t stores_end = 0;                    // one past its last ordinary store, for eADR

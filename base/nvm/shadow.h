@@ -56,7 +56,7 @@ class ShadowMedium final : public HookedMedium {
   [[nodiscard]] std::vector<std::byte> durable();
 
  private:
-  // What one thread has flushed since its fence, and the lines that it stored to most recently.
+  // The lines that one thread has flushed since its fence, and those that it stored to most recently.
   struct Pending {
     explicit Pending(uint32_t thread) : ordinal(thread) {}
     uint32_t ordinal;

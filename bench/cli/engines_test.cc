@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every engine in the program itself, whose operator new is not that of the other tests, at a size at which its
-// structures have grown: tables rehash and nodes split from the first thousands of records on, a block cache is asked
-// from the first block on, memtables of 64 MiB are full at 60,000 records of 1,000 bytes.
+// Every engine in the program itself, whose operator new is not that of the other tests. The size is one at which the
+// structures have grown: tables rehash and nodes split within the first thousands of records, the block cache is used
+// from the first block on, and a memtable of 64 MiB is full at 60,000 records of 1,000 bytes.
 #include <gtest/gtest.h>
 
 #include <map>

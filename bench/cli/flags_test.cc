@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, word by word: which of several ways to say a thing wins, the bounds of each flag, and what is asked
-// of the program in the end. Nothing is run.
+// The command line, word by word: which of several flags wins, the bounds of each flag, and the plan that the program
+// derives in the end. Nothing is run.
 #include "bench/cli/flags.h"
 
 #include <gflags/gflags.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program stopped amid its work, by Ctrl-C and by a kill: what was measured is on disk and can be read, and pools
-// are gone after Ctrl-C.
+// The program is stopped amid its work, by Ctrl-C and by a kill. The measurements made so far are on disk and can be
+// read; after Ctrl-C the pools are gone.
 #include "bench/cli/testing/interrupted.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work in a child process: when it ends by a signal, in a library's assertion say, the program goes on. The child has a
-// copy of the program's memory as it is when the work begins.
+// Work in a child process. The program goes on when the child ends by a signal, for example in a library's assertion.
+// The child has a copy of the program's memory as it is when the work begins.
 #ifndef BONSAI_BENCH_DRIVER_APART_H_
 #define BONSAI_BENCH_DRIVER_APART_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work in a child process: its messages and its status arrive, and its end by a signal is an error of its own only.
+// Work in a child process: its messages and its status arrive. If a signal ends it, only its own call fails.
 #include "bench/driver/apart.h"
 
 #include <gtest/gtest.h>

@@ -398,7 +398,7 @@ class alignas(64) Worker {
 
   char* new_value_at(size_t place) { return value_room_.data() + place * shape_.value_bytes; }
 
-  // Carries out what was collected: writes, reads, scans, and for a read-modify-write its write after its read.
+  // Carries out the collected requests: writes, reads, scans, and for a read-modify-write its write after its read.
   void submit_group() {
     if (group_.empty()) return;
     const bool timed =
@@ -529,7 +529,7 @@ class alignas(64) Worker {
   alignas(64) std::atomic<uint64_t> done_{0};  // read by the watcher
 };
 
-// Reports until `event` is signalled. The caller decides what a phase without progress means.
+// Reports until `event` is signalled. The caller decides how to treat a phase without progress.
 void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptions& options, base::Event* event) {
   const uint64_t start_ns = base::now_ns();
   uint64_t moved_ns = start_ns;

@@ -82,8 +82,8 @@ struct PhaseResult {
   std::array<Histogram, kOpKinds> intended_latency;  // from the intended start; empty without a target
 };
 
-// Runs the phase. Requires: the engine is open and can do what the plan asks of it, on plan.threads.size() threads.
-// Requests that are drawn live are drawn out of a copy of the plan's drawers.
+// Runs the phase. Requires: the engine is open and supports the requests of the plan, on plan.threads.size() threads.
+// Requests that are drawn live come from a copy of the plan's drawers.
 [[nodiscard]] PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOptions& options);
 
 }  // namespace bonsai::bench

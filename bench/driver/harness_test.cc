@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the harness itself does to a measurement: how fast it is, when its clock runs, and what its latencies mean.
+// The influence of the harness on a measurement: how fast it is, when its clock runs, and what its latencies mean.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -62,7 +62,8 @@ double drawing_seconds(Drawer drawer, uint64_t requests) {
   return static_cast<double>(end_ns - start_ns) * 1e-9;
 }
 
-// What a request is measured by where a machine runs at a third of its speed for minutes: a power and two hashes.
+// A unit of work to compare a request with, because a machine may run at a third of its speed for minutes: a power and
+// two hashes.
 double yardstick_seconds(uint64_t requests) {
   double sum = 0;
   uint64_t state = requests;
@@ -76,8 +77,8 @@ double yardstick_seconds(uint64_t requests) {
   return static_cast<double>(end_ns - start_ns) * 1e-9;
 }
 
-// In processor time: whom the machine serves meanwhile is not the harness's doing. Ratios are medians of the harness's
-// time over that of what is measured next to it.
+// In processor time, which leaves out what the machine does for other programs. Ratios are medians of the harness's
+// time over the time of the reference measured next to it.
 struct Speed {
   double mops_best = 0;
   double to_reference = 0, to_yardstick = 0;
@@ -116,8 +117,8 @@ void print(const char* what, const Speed& speed, const char* reference) {
               speed.to_reference, reference, speed.to_yardstick);
 }
 
-// Where the bare loop makes 520 M requests/s and the harness 115 M/s, the bound of the ratio is at 104 M/s. How loud
-// the machine is right now hits both alike.
+// On a machine where the bare loop makes 520 M requests/s and the harness 115 M/s, the bound of the ratio is at 104
+// M/s. Other load on the machine slows down both alike.
 TEST(Harness, ReplaysAHundredMillionRequestsPerSecond) {
   const uint64_t requests = testing::budget<uint64_t>(200'000, 2'000'000, 2'000'000);
   const RequestPlan plan = draw_requests(reads(), RecordShape(), kRecords, requests, 1, 1);
@@ -306,7 +307,7 @@ TEST(Harness, WaitsOfTheOpenLoopDoNotSpin) {
   EXPECT_GT(result.threads.at(0).slept_seconds, 0.5 * result.seconds);
 }
 
-// A stall of an interval or more is made up for: what was due meanwhile comes at once.
+// A stall of an interval or more is made up for: the operations that became due meanwhile start at once.
 TEST(Harness, IntervalsCatchUpAfterAStall) {
   CountingEngine engine;
   engine.stall_at = 1000;

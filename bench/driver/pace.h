@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the operations of one thread are due, interval by interval: the throughput control of MELT.
+// The times at which the operations of one thread are due, interval by interval: the throughput control of MELT.
 //
-// An interval lasts as long on every thread. In it a thread carries out the operations that are due by its end, at
-// once, and sleeps for the rest, until a time that does not depend on when it got there: intervals do not drift. The
-// intervals of n threads are offset by an n-th of an interval, so that the threads do not all begin at one time; for
-// that the first interval of each thread but the first is shorter.
+// All intervals of all threads are equally long. In each, a thread carries out the operations that are due by its end,
+// at once, and sleeps for the rest. The end of an interval does not depend on when the thread began it, so intervals do
+// not drift. The intervals of n threads are offset by an n-th of an interval, so that the threads do not all begin at
+// the same time; for that, the first interval of each thread but the first is shorter.
 //
-// Unlike MELT, which rounds the operations of an interval down, the part of an operation that is left over is due in
-// the next one: the rate is the asked one.
+// MELT rounds the operations of an interval down. Here the fraction that is left over is due in the next interval, so
+// the rate is the requested one.
 #ifndef BONSAI_BENCH_DRIVER_PACE_H_
 #define BONSAI_BENCH_DRIVER_PACE_H_
 

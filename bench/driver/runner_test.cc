@@ -167,7 +167,7 @@ TEST(RunEngine, InsertsIntoAFreshLoadUnlessNothingWasWritten) {
             (std::vector<std::string>{"load", "a", "c", "reload", "d"}));
 }
 
-// Writes down what was asked of it about sessions.
+// Records the calls about sessions.
 class Sessions final : public Engine {
  public:
   explicit Sessions(std::string* calls) : calls_(calls) {}

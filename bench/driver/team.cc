@@ -90,7 +90,7 @@ class alignas(128) Actor {
   [[nodiscard]] const Status& failure() const { return failure_; }
 
  private:
-  // The number of a loaded record, out of the distribution that is asked for.
+  // The number of a loaded record, drawn from the distribution of the plan.
   uint64_t loaded_number() {
     if (drawn_.empty()) return random_.below(stage_.plan.records);
     if (next_drawn_ == drawn_.size()) next_drawn_ = 0;

@@ -56,11 +56,11 @@ struct TeamResult {
   double dram_bytes_max = 0;  // of any of them
   double dram_growth = 0;     // mean of those of the second half of the time / of the first
 
-  // Millions per second of the members of that part together.
+  // The rate of all members of that part together, in millions per second.
   [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Part part) const;
 };
 
-// Inserts records [0, records) on `threads` threads, or as many as the engine takes. Errors: the engine's.
+// Inserts records [0, records) on `threads` threads, or on the most that the engine takes. Errors: the engine's.
 Status insert_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
                        const std::atomic<bool>& stop);
 

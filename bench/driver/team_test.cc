@@ -114,7 +114,7 @@ TEST_F(Teams, EndWhenTheyAreInterrupted) {
   EXPECT_TRUE(load_for_team(&engine, plan_.shape, kTeamRecords, 2, never_).IsUnavailable()) << "a load, too";
 }
 
-// A store whose memory is one byte more each time that it is asked for.
+// A store whose reported memory grows by one byte with each query.
 class Swelling final : public Engine {
  public:
   [[nodiscard]] Capabilities capabilities() const override { return {.threads = true}; }

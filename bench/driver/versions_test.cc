@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the harness knows of the newest value of a record: which reads it calls too old, and that it never calls one so
-// that is not.
+// The harness's record of the newest values: which reads it calls too old, and that it never says so of another read.
 #include "bench/driver/versions.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +107,7 @@ TEST(Versions, TheFirstOfThoseThatShareAPlaceHasIt) {
   EXPECT_EQ(versions.least(id), 1U);
 }
 
-// A register that threads write and read: as long as it is linearizable no read is called too old; one that now and
+// A register that threads write and read. No read of a linearizable register is called too old; a register that now and
 // then keeps an old value is found.
 class Register {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// absl::btree_map: the yardstick that is run beside every measurement. One thread, volatile.
+// absl::btree_map: the yardstick that runs next to every measurement. One thread, volatile.
 //
-// 8-byte keys and values live in the nodes as integers, which is the map at its best; all else as strings.
+// 8-byte keys and values are integers in the nodes, which is the map at its best; all others are strings.
 #include <absl/container/btree_map.h>
 
 #include <cstring>

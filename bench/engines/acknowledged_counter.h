@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Issues the numbers of new records and knows up to which number all of them are in the store: YCSB's acknowledged
-// counter, without its window (the number of inserts is known when requests are drawn, so each has a flag of its own).
+// Issues the numbers of new records, and knows the largest number up to which all of them are in the store. This is
+// YCSB's acknowledged counter without its window: the number of inserts is known when requests are drawn, so each
+// insert has a flag of its own.
 //
 // Thread-safety: all methods from any thread.
-// Memory ordering: acknowledge stores its flag and then looks at the limit; whoever moves the limit looks at the next
-// flag afterwards. Both are sequentially consistent, so of two neighbours that finish at once at least one sees both
-// flags and the limit always catches up. last() acquires, so that a key up to it is found by its reader.
+// Memory ordering: acknowledge() stores its flag and then reads the limit; a thread that moves the limit reads the next
+// flag afterwards. Both are sequentially consistent, so of two neighbours that finish at once at least one reads both
+// flags, and the limit always catches up. last() acquires, so that a key up to it is found by its reader.
 #ifndef BONSAI_BENCH_ENGINES_ACKNOWLEDGED_COUNTER_H_
 #define BONSAI_BENCH_ENGINES_ACKNOWLEDGED_COUNTER_H_
 

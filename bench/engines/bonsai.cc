@@ -17,9 +17,9 @@
 namespace bonsai::bench {
 namespace {
 
-// What the pool reserves for a record beside its key and value, and how many times over, so that a run never waits for
-// compaction for want of room. The whole pool is allocated when it is created, in memory on tmpfs; what is really used
-// is in the results.
+// Space that the pool reserves for a record beyond its key and value, and the factor for the whole, so that a run never
+// waits for compaction because space is short. The whole pool is allocated when it is created, on tmpfs in memory; the
+// results report the bytes that are really used.
 constexpr uint64_t kRecordOverheadBytes = 48;
 constexpr uint64_t kPoolFactor = 3;
 constexpr uint64_t kPoolBytesBase = uint64_t{64} << 20;
@@ -30,7 +30,7 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
   return (bytes + 0x1fffff) & ~uint64_t{0x1fffff};
 }
 
-// One target at each address, "shm://a,shm://b" say, under a name that nobody has.
+// One target at each address, for example "shm://a,shm://b", under a new name.
 std::string remote_path(const std::string& addresses) {
   const std::string name = "/bonsai-bench-" + std::to_string(base::fresh_seed());
   std::string path;

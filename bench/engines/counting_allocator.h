@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a store in DRAM asks for: its containers allocate through this, and nothing is estimated.
+// The memory that a store in DRAM requests: its containers allocate through this, and nothing is estimated.
 //
-// Counted is what is asked of the allocator, which may round up (process_bytes of the results shows by how much).
+// The counted bytes are those requested from the allocator, which may round up (process_bytes of the results shows by
+// how much).
 #ifndef BONSAI_BENCH_ENGINES_COUNTING_ALLOCATOR_H_
 #define BONSAI_BENCH_ENGINES_COUNTING_ALLOCATOR_H_
 
@@ -23,7 +24,7 @@ namespace bonsai::bench {
 // another.
 class MemoryAccount {
  public:
-  // Whether what is counted here is of malloc. Requires: nothing is counted yet.
+  // Whether the counted containers allocate by malloc. Requires: nothing is counted yet.
   void use_system_memory(bool use) { system_memory_ = use; }
   [[nodiscard]] bool system_memory() const { return system_memory_; }
 
@@ -51,7 +52,7 @@ class MemoryAccount {
 template <class T>
 struct CountingAllocator {
   using value_type = T;
-  // As containers older than std::allocator_traits ask for them.
+  // Types that containers older than std::allocator_traits need.
   using pointer = T*;
   using const_pointer = const T*;
   using reference = T&;

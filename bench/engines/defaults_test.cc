@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the harness may rely on of any engine: the defaults of engine.h, and that what an engine declares is what it
-// does, for every engine of this build.
+// Properties on which the harness relies for every engine of this build: the defaults of engine.h, and that an engine
+// does what it declares.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace bonsai::bench {
 namespace {
 
-// Writes down what is called, and answers as it is set to.
+// Records the calls, and answers as it is set to.
 class Listening final : public Engine {
  public:
   [[nodiscard]] Capabilities capabilities() const override { return {}; }
@@ -40,7 +40,7 @@ class Listening final : public Engine {
   }
 };
 
-// What experiments compare: a store that was drained, and one as a user leaves it who never calls Drain.
+// The two variants that experiments compare: a store that was drained, and a store whose user never calls Drain.
 TEST(BonsaiEngine, SettlesAsItsVariantSays) {
   for (const bool drains : {true, false}) {
     const auto engine = make_bonsai_engine(

@@ -32,7 +32,7 @@ struct Capabilities {
   bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
 };
 
-// Which hash the hash maps use. kCity, as MELT for all of them: Google's CityHash64.
+// The hash of the hash maps. kCity is Google's CityHash64, which MELT uses for all of them.
 enum class HashKind : uint8_t { kDefault, kCity };
 
 // Options of a hash map. They have no effect on other engines, or on a map that lacks them.
@@ -114,7 +114,7 @@ class Engine {
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  // Starts empty. Guarantees on error: nothing is left.
+  // Starts empty. Guarantees on error: nothing remains.
   virtual Status open(const EngineOptions& options) = 0;
   // Ends and removes everything that open made. Idempotent.
   virtual Status close() = 0;
@@ -125,23 +125,23 @@ class Engine {
   virtual Status update(std::string_view key, std::string_view value) { return insert(key, value); }
   // Errors: NotFound.
   virtual Status read(std::string_view key, std::string* value) = 0;
-  // How read_many, write_many and scan_many go about it from now on: in one call to the store, or each operation begun
-  // by itself in a session that keeps them in flight. Of no effect where a store has no sessions. Requires: no
-  // operation is running.
+  // Selects how read_many, write_many and scan_many work from now on: by one call to the store, or by a session in
+  // which each operation is begun and kept in flight. No effect on stores without sessions. Requires: no operation is
+  // running.
   virtual void use_sessions(bool) {}
   // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.
   virtual void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                          std::span<Status> statuses);
-  // Inserts or updates many records, each by itself, in this order where keys are equal. Requires equal sizes.
+  // Inserts or updates many records. Each is an operation of its own; equal keys keep this order. Requires equal sizes.
   virtual void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                           std::span<Status> statuses);
-  // Reads the record and writes `value` in its place. *old is what was read. Errors: NotFound.
+  // Reads the record into *old, then writes `value`. Errors: NotFound.
   virtual Status read_modify_write(std::string_view key, std::string_view value, std::string* old);
   // OK also when the key is absent.
   virtual Status remove(std::string_view key) = 0;
   // Visits at most `limit` records from `from` (inclusive). Requires the capability.
   virtual Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit);
-  // Carries out many scans, each by itself.
+  // Carries out many scans, each an operation of its own.
   virtual void scan_many(std::span<const ScanJob> jobs);
   // Scans by rows; one record at a time if the store has nothing better.
   virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
@@ -157,7 +157,7 @@ class Engine {
   Engine() = default;
 };
 
-// How engines are listed: by group, then by name.
+// The order in which engines are listed: by group, then by name.
 enum class EngineGroup { kBonsai, kYardstick, kOrdered, kHash, kHarness };
 
 struct EngineEntry {

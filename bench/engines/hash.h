@@ -39,7 +39,7 @@ using FixedValue = FixedBytes<kFixedValueBytes>;
   return options.shape.key_bytes_max() <= kFixedKeyBytes && options.shape.value_bytes == kFixedValueBytes;
 }
 
-// Bytes to what a map keeps, and back. Strings are counted in the account, if there is one.
+// Converts bytes to the type that a map stores, and back. Strings are counted in the account, if there is one.
 template <class Kept>
 Kept kept_of(std::string_view bytes, MemoryAccount* account = nullptr) {
   if constexpr (std::is_same_v<Kept, CountedString>) {

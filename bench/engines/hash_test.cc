@@ -117,7 +117,7 @@ TEST(MemoryAccount, AddsUpWhatThreadsAllocateAndOthersFree) {
   EXPECT_GE(account.bytes(), 100U);
 }
 
-// Of CityHash64 v1.1, as others' bindings have it.
+// The expected value is that of CityHash64 v1.1, from bindings by other authors.
 TEST(ChosenHash, CityHashIsCityHash) {
   ChosenHash<CountedString> city{HashKind::kCity};
   EXPECT_EQ(city(CountedString("")), 0x9ae16a3b2f90404fU);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuckoo::cuckoohash_map: cuckoo hashing under striped locks. Any number of threads, volatile. The stripes are as
-// many as buckets, up to 65,536, a constant of the library. Needs: header libcuckoo/cuckoohash_map.hh
+// libcuckoo::cuckoohash_map: cuckoo hashing under striped locks. Any number of threads, volatile. There are as many
+// stripes as buckets, up to 65,536, a constant of the library. Needs: header libcuckoo/cuckoohash_map.hh
 #include <libcuckoo/cuckoohash_map.hh>
 
 #include "bench/engines/engine.h"
@@ -9,7 +9,7 @@
 namespace bonsai::bench {
 namespace {
 
-// How many records a bucket has is part of the map's type.
+// The number of records per bucket is part of the map's type.
 template <class Key, class Value>
 class CuckooTable {
  public:

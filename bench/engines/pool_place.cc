@@ -54,7 +54,7 @@ bool is_abandoned(const std::string& path, base::OsFile* owner) {
          lstat((path + kOwner).c_str(), &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
 }
 
-// The mark of its owner goes last, so that what a kill leaves of it is found.
+// The owner's mark is removed last, so that the remains are found if the process is killed before that.
 void remove_with_contents(const std::string& path) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {

@@ -29,14 +29,15 @@ class PoolPlace {
   // fit), all naming --pool-dir.
   Status make(const std::string& chosen, const std::string& fallback, uint64_t bytes);
 
-  // Removes the directory and what is in it. Idempotent.
+  // Removes the directory and its contents. Idempotent.
   void remove();
 
   // Removes the directories that processes of this user made there and left when they died, and returns their paths.
   // The arguments are those of make().
   static std::vector<std::string> remove_abandoned(const std::string& chosen, const std::string& fallback);
 
-  // What files there are stored on, for an engine that makes its updates durable by syncing files. Requires: made.
+  // The medium on which files in this directory are stored, for an engine that makes updates durable by syncing files.
+  // Requires: made.
   [[nodiscard]] MediumUse medium_of_files() const;
 
   // Bytes that its files take on that medium. Requires: made.

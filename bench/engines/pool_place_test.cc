@@ -80,7 +80,7 @@ TEST(PoolPlace, OfADeadOwnerIsRemovedAndNothingElse) {
   ASSERT_NE(dead, "");
   PoolPlace live;
   ASSERT_TRUE(live.make(parent, "", 1).ok());
-  // What only looks like one: a user's folder, a file, a link, a folder whose mark is a link.
+  // Paths that only look like an abandoned directory: a user's folder, a file, a link, a folder whose mark is a link.
   fs::create_directory(parent + "/bonsai-bench-latest");
   std::ofstream(parent + "/bonsai-bench-latest/mine") << "mine";
   std::ofstream(parent + "/bonsai-bench-filefl") << "mine";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of scans accepts what a sound store returns, and notices every way to be wrong that it names.
+// The check of scans accepts the results of a sound store, and reports every fault that it names.
 #include "bench/engines/scan_check.h"
 
 #include <gtest/gtest.h>

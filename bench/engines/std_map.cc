@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::map under one lock: the example of an engine. Adding a store takes this file alone, and, if it needs a library,
-// a line "Needs: ..." as in rocksdb.cc and the package's name in scripts/setup.sh; everything else (registration,
-// workloads, verification, latencies, report) comes by itself. What follows is the whole of what the harness asks.
+// std::map under one lock: the example of an engine. To add a store, write one such file. If the store needs a library,
+// add a line "Needs: ..." as in rocksdb.cc and the package's name in scripts/setup.sh. Registration, workloads,
+// verification, latencies and the report need no further code. This file implements everything that the harness
+// requires.
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -16,8 +17,8 @@ namespace {
 
 class StdMapEngine final : public Engine {
  public:
-  // What the store can do. What is left out here is shown as a dash and never asked for: this one is volatile (no
-  // `durability`) and reads one by one (no `many`).
+  // The capabilities of the store. A capability that is left out is never used, and reports show a dash for it: this
+  // store is volatile (no `durability`) and reads one by one (no `many`).
   [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true}; }
 
   // A fresh, empty store. `options.shape` says how keys and values look, `options.records_max` how many there will be.
@@ -69,7 +70,7 @@ class StdMapEngine final : public Engine {
     return Status::OK();
   }
 
-  // What the map allocates is counted. From any thread, also while operations run.
+  // The counted allocations of the map. From any thread, also while operations run.
   [[nodiscard]] MemoryUse memory() const override { return {.dram_bytes = account_.bytes()}; }
 
   // nvm() and medium() stay as they are: nothing is reported, so results say null and the report a dash.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines under several threads at once, against a map each: every thread has records of its own, so that what it reads
-// is known, and in the end the store holds what all of them left. Engines that take one thread only do the same on one.
+// Engines under several threads at once, each compared with a map. Every thread has records of its own, so that the
+// expected result of a read is known; in the end the store holds the records of all threads. An engine that takes one
+// thread only runs the same test on one.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -126,8 +127,8 @@ class Worker {
     engine_.write_many(key_views, value_views, statuses);
     for (const Status& status : statuses) expect(status.ok(), "one of many writes");
   }
-  // What other threads do beside is not known, but keys rise, values are those of their keys, and of this thread's own
-  // records those between the first and the last key are there.
+  // The concurrent updates of other threads are unknown. Still, keys rise, values belong to their keys, and this
+  // thread's own records between the first and the last key are all there.
   void scan(uint64_t number) {
     if (!engine_.capabilities().scan) return;
     const std::string from = key_of(number);
@@ -155,7 +156,7 @@ class Worker {
   std::string wrong_;
 };
 
-// What was wrong first; empty = nothing.
+// The first fault found; empty: none.
 std::string judge(Engine* engine, uint64_t seed, uint32_t turns) {
   const unsigned threads = engine->capabilities().threads ? kThreads : 1;
   std::vector<std::unique_ptr<Worker>> workers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader of report.html sees: that something was emulated, failed, ended early, or is no commit, wherever that
-// is so and nowhere else; why a bar is missing; and nothing but text where somebody's text is shown.
+// The labels of report.html: whatever was emulated, failed or ended early, or is no commit, is labelled so everywhere,
+// and nothing else is. The page says why a bar is missing. Text of others is shown as text only.
 #include <gtest/gtest.h>
 
 #include <filesystem>

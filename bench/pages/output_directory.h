@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves in its directory, kept up to date while it goes on:
+// The files of a run in its output directory, kept up to date while the run goes on:
 //   results.json                     everything (docs/results.md)
 //   results.csv                      one line per run
 //   report.html                      for a person

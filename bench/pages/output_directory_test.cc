@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves on disk: one file per run and kind of request, nothing of an earlier run, and errors with a remedy.
+// The files of a run on disk: one per run and kind of request, no file of an earlier run, and errors with a remedy.
 #include "bench/pages/output_directory.h"
 
 #include <gtest/gtest.h>

@@ -140,7 +140,7 @@ class RunReport {
     return out + "</ul>\n";
   }
 
-  // What a reader must not overlook.
+  // Warnings at the top of the page.
   [[nodiscard]] std::string labels() const {
     std::string out;
     uint64_t failures = 0;
@@ -180,7 +180,7 @@ class RunReport {
            "process</li></ul>\n";
   }
 
-  // What the requests of a workload are, as they were carried out.
+  // Describes the requests of a workload, as they were carried out.
   [[nodiscard]] std::string mix(const std::string& workload) const {
     for (const Json& run : runs_) {
       if (run.at("workload") != workload) continue;

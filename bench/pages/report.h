@@ -17,8 +17,8 @@ namespace bonsai::bench {
 [[nodiscard]] std::string report_html(const nlohmann::ordered_json& results,
                                       const std::vector<nlohmann::ordered_json>& parts);
 
-// Makes DIR/report.html of DIR/results.json and the parts in DIR; what is missing, and files of kinds that this build
-// does not have, are left out of the page.
+// Writes DIR/report.html from DIR/results.json and the parts in DIR. The page omits missing parts, and files of kinds
+// that this build does not have.
 // Errors: IoError, NotSupported (results.json of another version), Corruption (no JSON), NotFound (nothing to report).
 Status write_report(const std::string& directory);
 

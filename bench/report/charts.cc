@@ -123,7 +123,7 @@ class Axes {
   double step_ = 1;
 };
 
-// Names beside the ends of the curves, moved apart where they would overlap.
+// Names at the ends of the curves, moved apart where they would overlap.
 void name_curves(const LineChart& chart, const Axes& axes, Svg* svg) {
   constexpr double kApart = 13;
   struct Name {

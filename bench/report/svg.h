@@ -42,7 +42,7 @@ class Svg {
 
   // An <svg> element for a page that has svg_style().
   [[nodiscard]] std::string element() const;
-  // A file of its own.
+  // Makes a complete SVG file.
   [[nodiscard]] std::string file() const;
 
  private:

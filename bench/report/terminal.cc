@@ -39,7 +39,7 @@ std::string latencies(const RunResult& run) {
   return text.empty() ? kNone : text;
 }
 
-// How far the repetitions are apart, relative to their median.
+// The spread of the repetitions, relative to their median.
 std::string spread(const RunResult& run) {
   const std::vector<double>& rates = run.repeats_ops_per_s;
   if (rates.size() < 2 || run.throughput_ops_per_s <= 0) return kNone;
@@ -62,7 +62,7 @@ std::vector<std::string> row(const RunResult& run) {
           latencies(run)};
 }
 
-// Runs of one phase side by side: the first run of each phase gives the phase its place.
+// Runs of one phase side by side, with the phases in order of their first run.
 std::vector<const RunResult*> by_phase(const std::vector<RunResult>& runs) {
   std::vector<const RunResult*> sorted;
   std::vector<std::string> done;

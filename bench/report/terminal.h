@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person sees of a run: a live status line while it works (only on a terminal), then a table.
+// Output of a run for a person: a live status line while it works (only on a terminal), then a table.
 #ifndef BONSAI_BENCH_REPORT_TERMINAL_H_
 #define BONSAI_BENCH_REPORT_TERMINAL_H_
 

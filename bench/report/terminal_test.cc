@@ -79,7 +79,7 @@ TEST(Table, AlignsRowsOfDifferentLengths) {
   EXPECT_EQ(align({{"a"}, {"bb", "c"}, {"", "dddd", "e"}}, 1), "a\nbb  c\n    dddd  e\n");
 }
 
-// What the status line writes to a file, as a person would see it come.
+// The text that the status line writes to a file, as it would appear on a terminal.
 std::string written(bool live, const std::function<void(StatusLine*)>& use) {
   std::FILE* const file = std::tmpfile();
   {

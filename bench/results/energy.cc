@@ -30,7 +30,7 @@ std::optional<uint64_t> number_in(const fs::path& path) {
   return number;
 }
 
-// A package holds its cores and its graphics; memory is beside it. A counter that covers more than a package (psys)
+// A package's counter includes its cores and its graphics, but not memory. A counter for more than a package (psys)
 // would count them twice, as would intel-rapl-mmio, a second view of the same counters.
 bool counts(const std::string& zone, const std::string& name) {
   return zone.rfind("intel-rapl-mmio", 0) != 0 && (name.rfind("package", 0) == 0 || name == "dram");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Energy that the machine used, by the counters of the kernel's powercap interface (RAPL): those of the processors'
-// packages and, where they have some of their own, of their memory. The report states which parts of the machine are
-// counted; disks, fans and losses never are.
+// packages and, if they exist, those of memory. The report states which parts of the machine are counted; disks, fans
+// and losses never are.
 //
-// A counter begins anew at zero when it has reached its range, at full load after minutes to an hour. So one that is
-// lower than before has wrapped around, and read() must be called at least once in that time.
+// A counter restarts at zero when it reaches its range, at full load after minutes to an hour. A counter that is lower
+// than before has wrapped around, so read() must be called at least once in that time.
 #ifndef BONSAI_BENCH_RESULTS_ENERGY_H_
 #define BONSAI_BENCH_RESULTS_ENERGY_H_
 
@@ -20,7 +20,7 @@ namespace bonsai::bench {
 // Thread-safety: one owner.
 class EnergyMeter {
  public:
-  // `root` is put before the paths, so that a test can have counters of its own; empty = this machine.
+  // `root` is a prefix of the paths, so that a test can have counters of its own; empty: this machine.
   // Errors: NotSupported when there is no counter or none may be read, with the reason and the remedy.
   static Status open(const std::string& root, std::unique_ptr<EnergyMeter>* meter);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histogram logs, taken apart again by a reader written from the description of the format: every bucket comes back,
-// and a reader notices what is broken.
+// Histogram logs, decoded again by a reader written from the description of the format: every bucket comes back, and
+// the reader reports broken logs.
 #include "bench/results/hdr_log.h"
 
 #include <gtest/gtest.h>
@@ -166,7 +166,7 @@ TEST(HdrLog, GivesEverySampleBack) {
   }
 }
 
-// The shapes that the encoding knows: no zeros, one, a run of them; counts of one byte up to nine.
+// The cases of the encoding: no zeros, one, a run of them; counts of one byte up to nine.
 TEST(HdrLog, EncodesEveryShape) {
   const std::vector<std::vector<std::pair<uint64_t, uint64_t>>> shapes = {
       {},
@@ -188,7 +188,7 @@ TEST(HdrLog, EncodesEveryShape) {
   }
 }
 
-// The buckets are those of an HdrHistogram, whose places the reader computes by itself.
+// The buckets are those of an HdrHistogram; the reader computes their bounds independently.
 TEST(HdrLog, PlacesAreThoseOfAnHdrHistogram) {
   for (uint64_t place = 0; place < 40'000; ++place) ASSERT_EQ(Histogram::last_of(place), last_value(place)) << place;
 }

@@ -25,7 +25,7 @@ std::string quoted(const std::string& text) {
   return shell + "'";
 }
 
-// The commit of the work tree that the program was built in, as git knows it.
+// The git commit of the work tree in which the program was built.
 std::optional<std::string> commit() {
   const std::string command =
       "git -C " + quoted(program_directory()) + " describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null";

@@ -22,7 +22,7 @@ class Repeats {
  public:
   // Begins a new repetition: the results that follow repeat earlier ones, in the same order per engine.
   void begin() { seen_.clear(); }
-  // Takes one result in; *runs holds one per phase of each engine, in the order in which they first came.
+  // Adds one result; *runs has one entry per phase of each engine, in order of first appearance.
   void add(const RunResult& run, std::vector<RunResult>* runs);
 
  private:

@@ -128,7 +128,7 @@ struct Results {
 // Adds to the manifest the storage on which `who` keeps its bytes.
 void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest);
 
-// The manifest as it is written to files.
+// The manifest, in the form that is written to files.
 [[nodiscard]] nlohmann::ordered_json manifest_json(const Manifest& manifest);
 
 // The JSON text of results.json.

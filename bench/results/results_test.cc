@@ -128,7 +128,7 @@ TEST(Results, AreWrittenWhole) {
   std::string text;
   std::getline(in, text);
   EXPECT_EQ(text, "two");
-  // What others write under names like those of half-written files stays.
+  // Files of others with names like those of half-written files stay.
   const std::string foreign = path + ".unfinished", taken = path + "." + std::to_string(::getpid()) + ".unfinished";
   for (const std::string& each : {foreign, taken}) std::ofstream(each) << "of somebody";
   EXPECT_TRUE(write_file(path, "three").IsIoError()) << "its own name is taken";

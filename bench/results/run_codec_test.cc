@@ -9,7 +9,7 @@
 namespace bonsai::bench {
 namespace {
 
-// Each field has a value that no other field has, and that it does not have by itself.
+// Each field has a value that is unique and is not its default.
 RunResult strange_run() {
   RunResult run = full_run();
   run.depth = 77;
@@ -34,7 +34,7 @@ TEST(RunCodec, KeepsAllThatIsInAResult) {
   ASSERT_TRUE(decode_run(encode_run(run), &read));
   EXPECT_EQ(text_of(read), text_of(run));
   EXPECT_EQ(encode_run(read), encode_run(run));
-  // What results.json does not have as it is.
+  // Fields that results.json does not hold in this form.
   EXPECT_EQ(read.start_wall_seconds, run.start_wall_seconds);
   EXPECT_EQ(read.first_failure, run.first_failure);
   EXPECT_EQ(read.failures_of, run.failures_of);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result with every fact set, for tests of what is made of results.
+// A result with every fact set, for tests of code that uses results.
 #ifndef BONSAI_BENCH_TESTING_RUN_H_
 #define BONSAI_BENCH_TESTING_RUN_H_
 

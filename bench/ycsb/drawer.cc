@@ -137,7 +137,7 @@ uint64_t Drawer::choose_behind(double u, uint64_t newest) {
   return uniform(u, 0, newest);
 }
 
-// `number` is what the zipfian chooser drew by `u`.
+// `number` is the draw of the zipfian chooser for `u`.
 uint64_t Drawer::choose_number(double u, uint64_t turn, uint64_t number, uint64_t end) {
   switch (workload_.requests) {
     case Distribution::kZipfian:

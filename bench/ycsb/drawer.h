@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the requests of one thread, one by one, as YCSB's core workload would. The same numbers come out whether they
-// are drawn ahead and replayed or drawn while the clock runs.
+// Draws the requests of one thread, one by one, as YCSB's core workload would. Requests that are drawn ahead and
+// replayed have the same numbers as those drawn while the clock runs.
 //
-// What cannot be known ahead is kept in a form that costs one step when the request is carried out: the numbers of new
-// records are taken from a counter, as in YCSB; `latest` and `exponential` keep how far before the newest record they
-// look; a zipfian request for a record that is inserted during the run keeps its number, and falls back to a loaded
-// record if the inserter is late.
+// Some numbers are unknown ahead. They are kept in a form that costs one step when the request is carried out. The
+// numbers of new records are taken from a counter, as in YCSB. `latest` and `exponential` keep the distance from the
+// newest record. A zipfian request for a record that is inserted during the run keeps its number, and falls back to a
+// loaded record if the inserter is late.
 #ifndef BONSAI_BENCH_YCSB_DRAWER_H_
 #define BONSAI_BENCH_YCSB_DRAWER_H_
 
@@ -52,7 +52,7 @@ struct Choosers {
   Choosers(const Workload& workload, uint64_t records, uint64_t operations);
 };
 
-// Which part of the work is a drawer's.
+// The part of the work that one drawer draws.
 struct DrawerPart {
   uint64_t records = 1;  // loaded, or to load
   unsigned threads = 1;

@@ -22,7 +22,7 @@ enum class KeyForm : uint8_t { kFixed8, kString };
   return form == KeyForm::kFixed8 ? "fixed8" : "string";
 }
 
-// How records look; a store that was loaded in one shape must be loaded again for another.
+// The shape of records; a store that was loaded in one shape must be loaded again for another.
 struct RecordShape {
   KeyForm key_form = KeyForm::kFixed8;
   bool hashed = true;

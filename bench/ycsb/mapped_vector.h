@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector whose memory is mapped by itself and given back to the system with it. What requests take is then neither
+// A vector with a mapping of its own, which is returned to the system with it. So the memory of requests is neither
 // part of the process's memory before and after a phase, nor kept by an allocator for the engines to use.
 #ifndef BONSAI_BENCH_YCSB_MAPPED_VECTOR_H_
 #define BONSAI_BENCH_YCSB_MAPPED_VECTOR_H_

@@ -24,8 +24,8 @@ struct Property {
 
 class Properties {
  public:
-  // Parses `text`, which came from `source` (a name for messages). A name that is set twice keeps its last value, as
-  // in YCSB. Errors: InvalidArgument with source:line, what is wrong there, and the remedy; *this is then unchanged.
+  // Parses `text`, which came from `source` (a name for messages). A name that is set twice keeps its last value, as in
+  // YCSB. Errors: InvalidArgument with source:line, the fault there, and the remedy; *this is then unchanged.
   Status parse(std::string_view text, const std::string& source);
 
   // Reads and parses a file. Errors: IoError (missing, unreadable), InvalidArgument (as parse, or too large).

@@ -89,7 +89,7 @@ TEST(Properties, RefusesBinaryAndMissingAndHugeFiles) {
   std::remove(path.c_str());
 }
 
-// Any bytes end in an answer, and what is accepted has names and values.
+// Any bytes get an answer, and an accepted text has names and values.
 TEST(Properties, SurvivesRandomBytes) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));

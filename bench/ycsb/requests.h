@@ -43,13 +43,13 @@ struct RequestPlan {
 [[nodiscard]] RequestPlan draw_load(const RecordShape& shape, uint64_t records, unsigned threads,
                                     DrawMode mode = DrawMode::kAhead);
 
-// `operations` requests of `workload` on a store that holds records [0, records), dealt to the threads as evenly as
-// they divide. The same arguments give the same requests in both modes. Requires records, operations and threads >= 1.
+// `operations` requests of `workload` on a store that holds records [0, records), divided among the threads as evenly
+// as possible. The same arguments give the same requests in both modes. Requires records, operations and threads >= 1.
 [[nodiscard]] RequestPlan draw_requests(const Workload& workload, const RecordShape& shape, uint64_t records,
                                         uint64_t operations, unsigned threads, uint64_t seed,
                                         DrawMode mode = DrawMode::kAhead);
 
-// How many of `total` requests are the part of `thread`: as many as of the others, or one more.
+// The number of `total` requests that `thread` gets: shares differ by one at most.
 [[nodiscard]] uint64_t part_of(uint64_t total, unsigned threads, unsigned thread);
 
 // Spells the string keys that are known ahead. Integer keys are made from the id at replay, in one instruction.

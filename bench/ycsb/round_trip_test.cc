@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written in one form and read in another, over random cases: keys and values, properties of a workload,
+// Text that is written in one form and read in another, over random cases: keys and values, properties of a workload,
 // traces.
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST_F(RoundTrips, OfValues) {
   }
 }
 
-// A property as somebody might type it: with white space, separators, continued lines and escapes.
+// A property as a person might type it: with white space, separators, continued lines and escapes.
 std::string typed(const std::string& name, const std::string& value, base::Random* random) {
   const char* const before[] = {"", " ", "\t", "  "};
   const char* const separators[] = {"=", ":", " = ", " :", "\t", " "};
@@ -123,7 +123,7 @@ TEST_F(RoundTrips, OfProperties) {
   }
 }
 
-// What a workload says of itself, read from its properties: the shares that were written, whatever their order.
+// The description of a workload, read from its properties: the shares that were written, in any order.
 TEST_F(RoundTrips, OfWorkloads) {
   const std::vector<std::pair<const char*, OpKind>> kinds = {{"readproportion", OpKind::kRead},
                                                              {"updateproportion", OpKind::kUpdate},
@@ -152,8 +152,8 @@ TEST_F(RoundTrips, OfWorkloads) {
   }
 }
 
-// Of any distribution and mix, requests are of the kinds and keys that the workload has, and the same seed draws the
-// same ones.
+// For every distribution and mix, requests have kinds and keys of the workload, and one seed always draws the same
+// ones.
 TEST_F(RoundTrips, OfRequestsFromTheirSeed) {
   for (const Distribution requests :
        {Distribution::kUniform, Distribution::kZipfian, Distribution::kLatest, Distribution::kHotspot,

@@ -99,7 +99,7 @@ class Parser {
   Trace trace_;
 };
 
-// Resolves what was left open until replay, in the order of one thread.
+// Resolves the numbers that were left open until replay, in the order of one thread.
 class Resolver {
  public:
   Resolver(const RecordShape& shape, uint64_t records) : shape_(shape), records_(records), end_(records) {}

@@ -30,8 +30,8 @@ struct Trace {
   [[nodiscard]] bool is_load() const { return count(OpKind::kInsert) == requests.size(); }
 };
 
-// Parses `text`, which came from `source` (a name for messages). Errors: InvalidArgument with source:line, what is
-// wrong there and the remedy; *trace is then unchanged.
+// Parses `text`, which came from `source` (a name for messages). Errors: InvalidArgument with source:line, the fault
+// there and the remedy; *trace is then unchanged.
 Status parse_trace(std::string_view text, const std::string& source, Trace* trace);
 
 // Reads and parses a file of any size. Errors: IoError (missing, unreadable), InvalidArgument (as parse_trace).
@@ -40,9 +40,8 @@ Status read_trace(const std::string& path, Trace* trace);
 // Deals the requests to the threads in turn. key_max is the greatest key that is inserted. Requires threads >= 1.
 [[nodiscard]] RequestPlan plan_of_trace(const Trace& trace, const RecordShape& shape, unsigned threads);
 
-// Writes a plan that was drawn ahead for a store of `records` records, as one thread would carry it out that takes a
-// request of each list in turn; so plan_of_trace gives each thread its requests back. Makes the directory. Errors:
-// IoError.
+// Writes a plan that was drawn ahead for a store of `records` records, in the order of one thread that takes a request
+// of each list in turn. So plan_of_trace gives each thread its requests back. Makes the directory. Errors: IoError.
 Status write_trace(const std::string& path, const RequestPlan& plan, const RecordShape& shape, uint64_t records);
 
 }  // namespace bonsai::bench

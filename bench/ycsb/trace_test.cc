@@ -11,7 +11,7 @@
 namespace bonsai::bench {
 namespace {
 
-// Of this process: two runs of the tests at one time do not meet.
+// A file in a folder of this process, so that two runs of the tests at one time do not share files.
 std::string scratch(const std::string& name) {
   static const testing::ScratchFolder kFolder;
   return kFolder.file(name);

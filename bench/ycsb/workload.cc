@@ -157,7 +157,7 @@ Status read_scan_lengths(const Properties& properties, Workload* workload) {
                                  std::to_string(workload->scan_length_max) + " when not set; set maxscanlength");
 }
 
-// Refuses names that nobody knows, which are mostly misspelt ones; names with a dot belong to other programs.
+// Refuses unknown names, which are mostly misspelt; names with a dot belong to other programs.
 Status check_names(const Properties& properties, std::vector<std::string>* notes) {
   static const std::set<std::string_view> kUsed = {"requestdistribution", "scanlengthdistribution",
                                                    "minscanlength",       "maxscanlength",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a workload asks for: the properties of a YCSB file, checked and typed.
+// The parameters of a workload: the properties of a YCSB file, checked and typed.
 #ifndef BONSAI_BENCH_YCSB_WORKLOAD_H_
 #define BONSAI_BENCH_YCSB_WORKLOAD_H_
 

@@ -176,8 +176,8 @@ class DB {
   virtual Status Exists(const ReadOptions& options, std::string_view key) = 0;
   Status Exists(std::string_view key) { return Exists(ReadOptions(), key); }
 
-  // Gets many keys; values[i] and statuses[i] are the results for keys[i]. Requires equal sizes. Each get is atomic by
-  // itself; pass a snapshot to read all keys as of one point in time. Groups of up to 32 gets overlap their cache
+  // Gets many keys; values[i] and statuses[i] are the results for keys[i]. Requires equal sizes. Each get is atomic on
+  // its own; pass a snapshot to read all keys as of one point in time. Groups of up to 32 gets overlap their cache
   // misses, which is much faster on large stores than one get after another.
   virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                         std::span<std::string> values, std::span<Status> statuses) = 0;
@@ -229,8 +229,8 @@ class DB {
 // The result of `Check`; ok() if no key is affected.
 struct CheckReport {
   std::vector<Damage> damages;
-  // Bytes that are unsound while what they held is known from elsewhere: a copy of a superblock, a word of a table, a
-  // header that a crash has torn. No key is affected, and opening the pool writes them anew.
+  // Damaged bytes whose content is also stored elsewhere: a copy of a superblock, a word of a table, a header that a
+  // crash has torn. No key is affected, and opening the pool writes them anew.
   std::vector<Damage> repairs;
   uint64_t dnodes = 0, records = 0, log_records = 0, large_values = 0;
   uint64_t data_bytes = 0, data_bytes_used = 0;

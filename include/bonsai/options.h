@@ -30,7 +30,7 @@ enum class KeyFormat : uint8_t {
   kFixed8 = 1,  // exactly 8 bytes: a big-endian integer, so that bytewise order is numeric order
 };
 
-// What a store is made of.
+// The medium of a store.
 enum class MediumChoice : uint8_t {
   kAuto =
       0,  // what the path names: devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
@@ -47,7 +47,7 @@ enum class Durability : uint8_t {
                   // save them. For caches and comparisons.
 };
 
-// Which stores survive a crash. kAuto: eADR if the platform reports it, else ADR; for a plain file, ADR by msync.
+// The stores that survive a crash. kAuto: eADR if the platform reports it, else ADR; for a plain file, ADR by msync.
 enum class PersistenceDomain : uint8_t {
   kAuto = 0,
   kAdr = 1,   // only lines that were flushed and fenced survive

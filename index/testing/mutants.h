@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the put protocol (docs/put-protocol.md, section 2) that a test can switch off, one bit each. The lists in
-// mutants/ have what that changes in the sources. Every one must then be caught by a test: a rule whose loss nobody
-// notices is untested or superfluous.
+// mutants/ have the changes of the sources. A test must then catch every one: a rule whose loss no test notices is
+// untested or superfluous.
 #ifndef BONSAI_INDEX_TESTING_MUTANTS_H_
 #define BONSAI_INDEX_TESTING_MUTANTS_H_
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of the put protocol where batches stand over successors that are not offloaded: explicit states, every access
-// to shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
+// A model of the put protocol for batches over successors that are not offloaded: explicit states, every access to
+// shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
 //
-// One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one
-// wide outer bnode with a key below and a key above them, which batches begin or end with. Programs of puts, batches,
-// gets, scans and offloads run on it; helping is a stack of frames per thread. Left out are pruning, residues (a bnode
-// that was offloaded stays readable), splits and merges.
+// One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one wide
+// outer bnode with a key below and a key above them, which batches begin or end with. Programs of puts, batches, gets,
+// scans and offloads run on it; helping is a stack of frames per thread. Left out are pruning, residues (a bnode that
+// was offloaded stays readable), splits and merges.
 //
-// Steps of one thread are put together where no other thread sees a difference: loads of what never changes again, and
-// the walk to the newest bnode, whose last load decides.
+// Steps of one thread are combined where no other thread can observe a difference: loads of values that never change
+// again, and the walk to the newest bnode, whose last load decides.
 #ifndef BONSAI_INDEX_TESTING_PUT_MODEL_H_
 #define BONSAI_INDEX_TESTING_PUT_MODEL_H_
 
@@ -110,7 +110,7 @@ inline constexpr Byte kIdle = 0, kRunning = 1, kDone = 2;
 // The head in a word of a bnode, or in a node's link.
 inline Byte head_of(Byte word) { return word & static_cast<Byte>(~kFrozen); }
 
-// The value that an operation writes; 0 is what was there at first.
+// The value that an operation writes; 0 is the initial value.
 constexpr Byte value_of(Byte operation) { return static_cast<Byte>(operation + 1); }
 constexpr bool is_outer(Byte key) { return key == 0 || key + 1 == kKeys; }
 constexpr Byte gen_of(Byte bnode) { return bnode == kOuter ? 1 : static_cast<Byte>(bnode + 1); }

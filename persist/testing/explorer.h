@@ -54,11 +54,11 @@ struct Outcome {
   std::string first;  // what the first violation was
 };
 
-// Which fences a campaign of many lives explores, so that none of the sites takes more than its share of the images,
-// and early fences not more than late ones.
+// Chooses the fences that a campaign of many lives explores, so that no site takes more than its share of the images,
+// and early fences take no more than late ones.
 class Shares {
  public:
-  // Up to about `images_max` images per site, spread over so many rounds.
+  // Up to about `images_max` images per site, spread over all rounds.
   Shares(uint64_t images_max, uint64_t rounds) : images_max_(images_max), rounds_(rounds) {}
 
   void next_round() { ++round_; }
@@ -81,11 +81,11 @@ class Shares {
   uint64_t round_ = 1;
 };
 
-// Bounds of what is counted, so that a nightly run keeps its memory.
+// Bounds of the counted sets, so that a nightly run keeps its memory.
 constexpr size_t kDistinctMax = 1'000'000;  // per site
 constexpr size_t kDistinctOfAllMax = 16'000'000;
 
-// How an exploration runs.
+// Options of an exploration.
 struct Manner {
   std::optional<Mutant> mutant;
   uint64_t samples = 12;           // random images at a fence that has too many to visit all
@@ -112,7 +112,7 @@ class Explorer {
   virtual void before_exploring() {}
   // The row of the table in which a fence is counted.
   [[nodiscard]] virtual std::string row_of(const base::Site& site) const { return site.name; }
-  // Which thread the recorder takes the caller for.
+  // The thread that the recorder takes the caller for.
   [[nodiscard]] virtual uint64_t thread() const { return 0; }
 
   void start(std::span<const std::byte> image) {
@@ -196,7 +196,7 @@ class Explorer {
     }
   }
 
-  // Every block of the pool has one owner at most, and the space in use is that of the owners.
+  // Every block of the pool has one owner at most, and the owners' space is the space in use.
   void judge_owners(const Rig& recovered) {
     Rig rig({&scratch_});
     static_cast<void>(rig.analyse_only());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least values that words of a pool may have in the image of a crash: what distinguishes an earlier state of a
-// place from the present one has been made durable, and must keep pace.
+// The least values that words of a pool may have in the image of a crash. These words distinguish an earlier state of a
+// place from the present one; they have been made durable and must never be older.
 #ifndef BONSAI_PERSIST_TESTING_FLOORS_H_
 #define BONSAI_PERSIST_TESTING_FLOORS_H_
 

@@ -109,7 +109,7 @@ class Life final : public LifeModel {
     violation(repairing_ ? "a write goes ahead of the repaired extent table" : "a word of the extent table is damaged");
   }
 
-  // What distinguishes an earlier state from the present one has kept pace.
+  // The values that distinguish an earlier state of a place from the present one are not older than the present one.
   void judge_floors(const Rig& rig) {
     if (const std::string wrong = floors_.broken_in(rig); !wrong.empty()) violation(wrong);
   }
@@ -175,9 +175,9 @@ class Life final : public LifeModel {
     if (!crash_image_.empty()) go_on_from_crash();
   }
 
-  // Of the last update that the failure may have left in flight there is no more than one; the other attempts change
-  // nothing that a user sees, and only fail. Then the power goes off, too: what is in the pool by then is on the medium
-  // or not.
+  // At most one record of the last update may be in flight after the failure. The other attempts change nothing that a
+  // user sees, and only fail. Then the power goes off, too: bytes that are in the pool by then are on the medium or
+  // not.
   void live_on_failed() {
     ++outcome_.fence_failures;
     if (dnodes_.empty()) return choose_crash_image();  // it failed while the pool was opened
@@ -204,7 +204,7 @@ class Life final : public LifeModel {
   }
 
   void put(bool large, uint64_t bytes) {
-    // Few keys are large, so that the pool never gets full: what a full one does is for other tests.
+    // Few keys are large, so that the pool never gets full: other tests cover a full one.
     const std::string key = large ? any_key(2, 4) : bytes == kRollingBytes ? any_key(0, 2) : any_key();
     const bool tombstone = !large && random_.chance(1, 5);
     Stored stored{tombstone ? "" : std::string(bytes, static_cast<char>('a' + random_.below(26))), {}};
@@ -291,7 +291,7 @@ class Life final : public LifeModel {
     note_logged(updates, segment);
   }
 
-  // They are durable, or will be with the epoch, and so replace what was logged of their keys.
+  // These values are durable, or will be with the epoch, and so replace the logged ones of their keys.
   void note_logged(const std::vector<Update>& updates, uint32_t segment) {
     for (const Update& update : updates) {
       const std::string key(update.key);
@@ -422,8 +422,8 @@ class Life final : public LifeModel {
     return writer->add(lo, hi, gen_, &old, updates.list(), &dnode);
   }
 
-  // A value that looks like dnode headers of the newest generation, as if somebody knew the pool's identity and where
-  // it will be stored. Headers are later stored in its place.
+  // A value that looks like dnode headers of the newest generation, as an attacker would make it who had the pool's
+  // identity and the value's address. Headers are later stored in its place.
   void claim_extent_over_forged_headers() {
     if (!forges_ || rig_->analysis.header_extents.size() > 1 || claims_++ > 0) return;
     DnodeHeader header{};

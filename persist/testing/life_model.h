@@ -23,7 +23,7 @@ class LifeModel : public Explorer {
     bool operator==(const Stored& other) const { return value == other.value; }
   };
 
-  // states[floor] and what came after it may be what a crash leaves
+  // states[floor] and the states after it are those that a crash may leave
 
   [[nodiscard]] Content now() const {
     Content content;
@@ -48,7 +48,7 @@ class LifeModel : public Explorer {
 
   // Whether it says that a fence has failed, here or on another node.
   [[nodiscard]] static bool is_failure(const Status& status) { return status.IsIoError() || status.IsUnavailable(); }
-  // False: a fence has failed. What needs one must not succeed any more.
+  // False: a fence has failed. Operations that need one must not succeed any more.
   bool kept(const Status& status) {
     if (status.ok() && fence_failed_) violation("something succeeds after a fence that failed");
     fence_failed_ = fence_failed_ || is_failure(status);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of fences and of recovery that a test can switch off, one bit each, apart from those of scale/; the lists in
-// mutants/ have what that changes in the sources. The simulation of the whole store must notice the loss of every one
-// (testing/sim/mutant_test.cc). That flushes and fences are not left out is shown by persist/crash_test.cc.
+// Rules of fences and of recovery that a test can switch off, one bit each, apart from those of scale/. The lists in
+// mutants/ have the changes of the sources. The simulation of the whole store must notice the loss of every one
+// (testing/sim/mutant_test.cc). persist/crash_test.cc shows that no flush or fence can be left out.
 #ifndef BONSAI_PERSIST_TESTING_MUTANTS_H_
 #define BONSAI_PERSIST_TESTING_MUTANTS_H_
 

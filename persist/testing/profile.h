@@ -11,7 +11,7 @@
 
 namespace bonsai::persist::testing {
 
-// How often a life does what, and for how long; weights in the order of Life::operate().
+// The relative frequency of each kind of work in a life, in the order of Life::operate(), and the life's length.
 struct Profile {
   const char* name;
   int operations;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes of a pool recovery, and reading every record after it, look at. Images of a crash that differ elsewhere
-// only are one image to the product.
+// The bytes of a pool that recovery reads, and a read of every record after it. Images of a crash that differ only in
+// other bytes are one image to the product.
 //
 // The set follows from an analysis of the pool. Explorer::judge_rest() proves that it is large enough: with random
 // bytes everywhere else the content stays the same.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damage that checksums do not notice: checks are made anew over bytes that were changed. What the checks keep out in
-// practice, random bytes above all, then reaches the code after them.
+// Damage that checksums do not notice: checks are computed anew over changed bytes. So bytes that the checks keep out
+// in practice, such as random ones, reach the code after them.
 #ifndef BONSAI_PERSIST_TESTING_RESEAL_H_
 #define BONSAI_PERSIST_TESTING_RESEAL_H_
 

@@ -51,7 +51,7 @@ class Cursor : public Lent {
   bonsai_iterator_t* iterator_ = nullptr;
 };
 
-// What `for key, value in db.items(...)` runs over. Reads ahead some records at a time: all are of one moment.
+// The iterator of `for key, value in db.items(...)`. Reads some records ahead: all are of one moment.
 class Items {
  public:
   Items(std::shared_ptr<Store> store, Snapshot* snapshot, std::optional<std::string> start,

@@ -81,7 +81,7 @@ bool set_option(Options* options, std::string_view name, nb::handle value) {
   return true;
 }
 
-// What bonsai_check() and bonsai_salvage() report.
+// The reports of bonsai_check() and bonsai_salvage().
 class CheckReport {
  public:
   explicit CheckReport(bonsai_check_report_t* report) : report_(report) {}

@@ -31,8 +31,8 @@ nb::tuple scan_columns(Store& store, const Range& range, Snapshot* snapshot);
 
 // The value of each key, or None. Errors: Failure, if a get failed.
 nb::list get_many(Store& store, nb::handle keys, Snapshot* snapshot);
-// Puts what a dict, or an iterable of pairs, has. Returns how many. Errors: Failure; earlier puts may have taken
-// effect.
+// Puts the records of a dict, or of an iterable of pairs. Returns their number. Errors: Failure; earlier puts may have
+// taken effect.
 size_t put_many(Store& store, nb::handle records);
 
 }  // namespace bonsai::python

@@ -28,9 +28,9 @@ class Session : public Lent {
   size_t put(nb::handle key, nb::handle value);
   size_t remove(nb::handle key);
 
-  // Carries out what is queued; operations of one key take effect in the order of their calls. Returns what each did:
-  // of a get its value, or None; of an update None. Errors: Failure, if an operation failed; the queue is empty then,
-  // and operations queued after the failed one may not have been carried out.
+  // Carries out the queued operations; operations of one key take effect in the order of their calls. Returns the
+  // result of each: for a get its value, or None; for an update None. Errors: Failure, if an operation failed; the
+  // queue is empty then, and operations queued after the failed one may not have been carried out.
   nb::list wait();
   [[nodiscard]] size_t queued() const { return operations_.size(); }
 

@@ -48,7 +48,8 @@ class Store {
   std::unordered_set<Lent*> lent_;
 };
 
-// What a store has lent: freed when its Python object goes, or when the store is closed, whichever is first.
+// An object that a store has lent. It is freed when its Python object goes, or when the store is closed, whichever is
+// first.
 class Lent {
  public:
   explicit Lent(std::shared_ptr<Store> store);
@@ -69,7 +70,7 @@ class Lent {
     Lent& lent_;
   };
 
-  // Frees what the library holds. Called once or more, by the destructor of the derived class among others.
+  // Frees the library's objects. Called once or more, by the destructor of the derived class among others.
   virtual void end() = 0;
   [[nodiscard]] virtual bool is_live() const = 0;
   // As end(), on request of the user; nothing where it has ended. Errors: Failure, if another thread uses it.

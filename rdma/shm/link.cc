@@ -10,8 +10,8 @@
 namespace bonsai::rdma {
 namespace {
 
-// For another process to pass the file of a region or an inbox. Of a node that serves many it must be shorter than what
-// the others wait for an answer: the asked process may be stopped.
+// The longest wait until another process passes the file of a region or an inbox, because that process may be stopped.
+// A node that serves many others needs a shorter wait than their wait for its answer.
 constexpr uint64_t kAnswerMsMax = 2'000;
 
 }  // namespace

@@ -74,7 +74,7 @@ uint64_t served_ns(const SimDevice& device, SimRegions* regions, const SimReques
   return static_cast<uint64_t>(serve(&at->engine, received, device.write_ns));
 }
 
-// How long it takes the target to send the answer.
+// The time that the target takes to send the answer.
 uint64_t sending_ns(const SimDevice& device, SimStations* at, const SimRequest& request, uint64_t now) {
   if (!device.modelled() || request.asked.verb != Verb::kRead) return 0;
   const double bytes = static_cast<double>(request.bytes.size()) + device.header_bytes;

@@ -51,7 +51,7 @@ std::string from_hex(const std::string& text) {
   return bytes;
 }
 
-// A flush agent on a worker and thread of its own.
+// A flush agent on a worker and a thread of its own.
 class Agent {
  public:
   Agent(Node& node, const std::string& at) : address(at) {

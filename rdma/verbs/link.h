@@ -70,7 +70,7 @@ static_assert(sizeof(Greeting) == 56);
 
 class Link final : public EventSink {
  public:
-  // What a worker gives to all of its links. Requires: outlives them.
+  // The resources that a worker shares with all of its links. Requires: outlives them.
   struct Queues {
     const Device* device;
     ibv_cq* completions;
@@ -80,7 +80,7 @@ class Link final : public EventSink {
 
   ~Link();
 
-  // Connects as `own`; retries while nobody listens. Errors: as Worker::connect.
+  // Connects as `own`; retries until a peer listens. Errors: as Worker::connect.
   static Status connect(Events& events, const Queues& queues, const std::string& address, const Hello& own,
                         uint64_t limit_ms, std::unique_ptr<Link>* link);
   // Accepts the connection request `id` and takes ownership of it. Called on the event thread.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which members of a group an update waits for, and which changes and openings are allowed. A group has the copies of
+// Which members of a group an update waits for, and which changes and openings are allowed. A group holds the copies of
 // one target; one copy is a group of one member. docs/nodes.md has the protocol.
 //
-// Invariants, as long as the owner puts these questions and keeps to the answers
-//   - Every member that any page in force names as in-sync holds everything that was acknowledged.
-//   - Of two openings with different members, the later one sees everything that the earlier one acknowledged.
+// Invariants, as long as the owner calls these functions and obeys the results
+//   - Every member that any page in force names as in-sync holds all acknowledged updates.
+//   - Of two openings with different members, the later one reads everything that the earlier one acknowledged.
 //
 // Pure. Thread-safety: values, one user at a time.
 #ifndef BONSAI_SCALE_MEMBERSHIP_IN_SYNC_H_
@@ -23,12 +23,12 @@ using MemberSet = uint32_t;
 
 [[nodiscard]] constexpr size_t count(MemberSet members) { return static_cast<size_t>(std::popcount(members)); }
 
-// Whether a new owner may open with the members `reached`, which have confirmed its fence and with it their pages. The
-// newest of those pages names `in_sync`, of which `needed` hold what is acknowledged. An unreached page that is newer
-// still names at least `needed` members, and none of `reached` is among them.
+// Whether a new owner may open with the members `reached`. They have confirmed its fence, and with it their pages. The
+// newest of those pages names `in_sync`; `needed` of these members hold each acknowledged update. If an unreached page
+// is newer, it still names at least `needed` members, and none of them is in `reached`.
 [[nodiscard]] bool may_open(MemberSet in_sync, MemberSet reached, size_t needed);
 
-// The owner's view of the page: what is in force, and the one change in flight.
+// The owner's view of the page: the page in force, and the one change in flight.
 class InSync {
  public:
   // After opening, with the members that the owner's page names. Requires: at least `needed` >= 1 of them.
@@ -47,7 +47,7 @@ class InSync {
   [[nodiscard]] MemberSet members() const { return members_; }
   [[nodiscard]] uint64_t version() const { return version_; }
   [[nodiscard]] bool is_changing() const { return durable_ != members_; }
-  // Which of members() have the newest page.
+  // The ones of members() that have the newest page.
   [[nodiscard]] MemberSet durable_on() const { return durable_; }
 
  private:

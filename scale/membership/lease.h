@@ -30,7 +30,7 @@ inline constexpr uint64_t kClockDriftPercentMax = 1;
   return lease_ns >= kLeaseNsMin && lease_ns <= kLeaseNsMax;
 }
 
-// How long the owner counts on a grant of lease_ns, from the moment at which it sent the request. Rounded down.
+// How long the owner relies on a grant of lease_ns, from the moment at which it sent the request. Rounded down.
 [[nodiscard]] constexpr uint64_t owner_ns(uint64_t lease_ns) {
   constexpr uint64_t kDivisor = 100 / (2 * kClockDriftPercentMax);
   return lease_ns - (lease_ns + kDivisor - 1) / kDivisor;
@@ -40,7 +40,7 @@ inline constexpr uint64_t kClockDriftPercentMax = 1;
 // Thread-safety: one caller at a time. Threads that read compare their clock with a copy of until_ns().
 class Lease {
  public:
-  // Requires: 1 <= needed <= members <= kMembersMax. `needed`: so many members' grants make the lease valid.
+  // Requires: 1 <= needed <= members <= kMembersMax. The grants of `needed` members make the lease valid.
   Lease(size_t members, size_t needed);
 
   // Member `member` answered, at arrived_ns, a request that was sent at sent_ns, both on the owner's clock, and granted

@@ -33,7 +33,7 @@ inline constexpr uint64_t kEpochMax = uint64_t{1} << 48;
 // up.
 inline constexpr uint64_t kEpochStepMax = uint64_t{1} << 20;
 
-// One opening of a pool by one process: 128 random bits of the owner's. Zeros: nobody.
+// One opening of a pool by one process: 128 random bits that the owner has drawn. Zeros: no session.
 struct SessionId {
   std::array<uint64_t, 2> bits{};
 
@@ -86,9 +86,9 @@ class OwnerRegister {
   Reply fence(const Sender& sender, uint64_t seen, uint64_t lease_ns, bool force, uint64_t now_ns);
   // An owner goes on over a new connection, after a lost one or after the node's restart.
   Reply resume(const Sender& sender, uint64_t now_ns);
-  // An idle owner asks for a grant. The node asks the same after it has carried out a flush request, and reports
-  // success only if the answer is kGranted or kDenied: the owner may have been replaced meanwhile. kAgain: resume
-  // first.
+  // The grant for an idle owner that requests one. The node also calls this after it has carried out a flush request,
+  // and reports success only if the result is kGranted or kDenied: the owner may have been replaced meanwhile. kAgain:
+  // resume first.
   Reply renew(const Sender& sender, uint64_t now_ns);
   // An owner that has answered its last read gives the pool back.
   Reply leave(const Sender& sender);

@@ -12,7 +12,7 @@ using Work = OwnerRegister::Work;
 constexpr uint64_t kLease = 1'000'000'000;
 constexpr SessionId kA = {{1, 2}}, kB = {{3, 4}};
 
-// Carries out what the register wants.
+// Carries out the register's work.
 void work(OwnerRegister* reg) {
   if (reg->work() == Work::kPersist) reg->persisted();
   if (reg->work() == Work::kEndEarlier) reg->earlier_ended(reg->served_connection());

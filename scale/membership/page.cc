@@ -43,8 +43,8 @@ uint64_t check_of(const WireSlot& wire, size_t slot) {
   return base::crc32c(&wire, offsetof(WireSlot, check), static_cast<uint32_t>(slot + 1));
 }
 
-// Whether the numbers make sense, and none of them is near its end. A check that is right over others was made by a
-// program that is not.
+// Whether the numbers are valid and none of them is near its end. Invalid numbers with a valid check come from another
+// program.
 bool is_sound_wire(const WireSlot& wire) {
   if (wire.pool[0] == 0 && wire.pool[1] == 0) return false;
   const bool never_owned = wire.session[0] == 0 && wire.session[1] == 0 && wire.lease_ns == 0;

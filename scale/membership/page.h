@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's data about a pool, in a file beside the pool that only its daemon writes: the owner's record and the in-sync
-// page. docs/nodes.md says why it is not in the pool.
+// A node's data about a pool, in a file next to the pool that only its daemon writes: the owner's record and the
+// in-sync page. docs/nodes.md says why it is not in the pool.
 //
 // The file has two slots. A page is written to both, one after the other, each made durable before the next step, and
 // counts only when both are. So
 //   - a crash at any moment leaves the page before or the page that was being written, whole;
 //   - damage to one slot never brings an older page back.
-// All integers are little-endian. The check of a slot is bound to its place and to the pool.
+// All integers are little-endian. The check of a slot includes its place and the pool.
 //
 // Pure: no file. Thread-safety: values; PageWriter has one user at a time.
 #ifndef BONSAI_SCALE_MEMBERSHIP_PAGE_H_
@@ -46,7 +46,7 @@ struct Page {
   std::array<uint64_t, 2> pool{};  // identity of the pool (persist's pool_id)
   OwnerRecord owner;
   std::string holder;  // the owner as users read it: host, process, since when
-  // What follows is a page of the owner of epoch `written_by`. Of two pages the one with the higher epoch is newer,
+  // The in-sync page, written by the owner of epoch `written_by`. Of two pages the one with the higher epoch is newer,
   // then the one with the higher version: an earlier owner's last page may have reached some members only.
   uint64_t written_by = 0;
   uint64_t version = 0;

@@ -17,7 +17,7 @@ namespace {
 using bonsai::testing::FuzzInput;
 using bonsai::testing::FuzzRegistration;
 
-// The checks are made anew if the first byte is odd, so that other bytes reach the code after them.
+// The checks are computed anew if the first byte is odd, so that other bytes reach the code after them.
 void run_page(std::string_view input) {
   FuzzInput bytes(input);
   const bool resealed = (bytes.take<uint8_t>() & 1) != 0;
@@ -36,7 +36,7 @@ void run_page(std::string_view input) {
     BONSAI_CHECK(!status.message().empty());
     return;
   }
-  // What was found can be used: written again, and asked about owners.
+  // A page that was read can be used: it can be written again and its owner can be queried.
   const Page page = found.page;
   PageWriter writer(found);
   for (std::optional<PageWriter::Write> write = writer.begin(page); write; write = writer.written()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have what that changes in the
+// Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
 // sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc).
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A medium of a test as another node's: a node of this process serves it over shm, and what is here is the remote
-// target that a store has of it. What the fabric writes reaches the medium's bytes past its operations; of those the
-// node calls flush and fence.
+// A medium of a test, served as another node's: a node of this process serves it over shm, and this class is the remote
+// target that a store has of it. The fabric's writes reach the medium's bytes without its operations; the node calls
+// only flush and fence of them.
 #ifndef BONSAI_SCALE_TESTING_SERVED_MEDIUM_H_
 #define BONSAI_SCALE_TESTING_SERVED_MEDIUM_H_
 
@@ -48,7 +48,7 @@ class ServedMedium {
   std::unique_ptr<RemoteMedium> target_;
 };
 
-// A medium as other nodes see it, if the run asks for that (base/testing/far.h); else itself.
+// The medium over a remote target, if the run asks for that (base/testing/far.h); otherwise itself.
 class AskedMedium {
  public:
   // Requires: as ServedMedium. Far media of one volume have seeds of their own.

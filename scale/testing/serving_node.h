@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of a test's process that serves a folder of pools, on a thread of its own.
+// A node in a test's process that serves a folder of pools, on a thread of its own.
 #ifndef BONSAI_SCALE_TESTING_SERVING_NODE_H_
 #define BONSAI_SCALE_TESTING_SERVING_NODE_H_
 
@@ -21,14 +21,14 @@
 
 namespace bonsai::scale {
 
-// A pool of that node.
+// The name of a pool of that node.
 inline TargetName named(const std::string& pool) {
   TargetName name;
   EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
   return name;
 }
 
-// The first so many bytes of a target.
+// Makes the first `bytes` bytes of a target resident.
 inline Status make_resident(RemoteMedium& target, uint64_t bytes) {
   const FarRange range{&target, 0, bytes};
   return make_resident({&range, 1});

@@ -41,7 +41,7 @@ class Disk {
   void written(const std::byte* dst, size_t n) {
     for (size_t page = (dst - view_) / kPageBytes; page * kPageBytes < dst - view_ + n; ++page) dirty_[page] = true;
   }
-  // The system has another owner of the file, which finds in memory what is there, and no error.
+  // Lets the file be opened anew, as by another process after this one: it finds the bytes in memory, and no error.
   void reopen() { failed_.store(false); }
   void fail_sync(uint64_t n) {
     const std::lock_guard lock(mutex_);

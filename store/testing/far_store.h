@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store on a far medium, and what each operation asks of the other side.
+// A store on a far medium, and the requests of each operation to the other side.
 #ifndef BONSAI_STORE_TESTING_FAR_STORE_H_
 #define BONSAI_STORE_TESTING_FAR_STORE_H_
 
@@ -68,7 +68,7 @@ class FarStore : public ::testing::Test {
     for (uint64_t i = 0; i < kMoreRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i)).ok());
     ASSERT_TRUE(db_->Drain().ok());
   }
-  // The first so many records, together.
+  // The first `records` records, together.
   void multi_get(uint64_t gets) {
     std::vector<std::string> keys, values(gets);
     for (uint64_t i = 0; i < gets; ++i) keys.push_back(key_of(i));

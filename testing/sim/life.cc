@@ -56,7 +56,7 @@ constexpr int kOpeningsTroubledMax = 2;
 constexpr uint64_t kReopenMs = 20;
 constexpr int kReadsAfterFailure = 12;
 
-// What a seed decides before it begins.
+// The decisions that a seed makes before a life begins.
 struct Plan {
   explicit Plan(Random& dice) {
     const uint64_t kind = dice.below(8);
@@ -156,7 +156,7 @@ class Life {
   void violation(const std::string& what) {
     if (violation_.empty()) violation_ = story_ + ": " + what;
   }
-  // One target for the log alone, another one for dnodes alone, or both: then what is left is for both.
+  // One target for the log alone, another one for dnodes alone, or both; the remaining targets are for both.
   void draw_roles() {
     roles_.assign(targets_.size(), scale::TargetRole::kUnsaid);
     const size_t log = dice_.below(targets_.size());
@@ -169,7 +169,7 @@ class Life {
       note_down("target " + std::to_string(i) + " for " + std::string(scale::role_text(roles_[i])));
     }
   }
-  // What has happened so far, in a few words.
+  // The events so far, in a few words.
   void note_down(const std::string& what) { story_ += (story_.empty() ? "" : ", ") + what; }
   void note(uint64_t what) { trace_ = base::splitmix64(trace_ ^ base::splitmix64(what ^ base::now_ns())); }
 
@@ -266,7 +266,7 @@ class Life {
     case_durability_ = status.ok() ? Durability::kDurable : plan_.options.durability;
   }
 
-  // What clients did and saw until now is what the next opening is judged by.
+  // The next opening is judged by the clients' history until now.
   void remember() {
     history_ = recorder_->history();
     synced_at_ = 0;
@@ -274,7 +274,7 @@ class Life {
     case_durability_ = plan_.options.durability;
   }
 
-  // A store whose node has lost power runs out by itself, beside its successor perhaps.
+  // A store whose node has lost power ends on its own, perhaps while its successor runs.
   void leave(StoreNode* store) {
     zombie_.join();
     zombie_ = Thread("zombie", [store] { static_cast<void>(store->close()); });

@@ -5,9 +5,9 @@
 //
 // A life is a row of sittings. In each the store is open, clients work, and trouble comes: the compute node's or a
 // memory node's power is cut, networks are cut one way or both ways and heal, a memory node is slow, connections break,
-// a local fence fails. Then the store is opened again, on another node if its own has lost power, and what it holds is
-// judged by what the clients did and saw (testing/crash_check.h). An opening may be troubled, too. Once trouble has
-// ended the store must open. In the end it is closed, all power is cut, and `Check` looks at the targets.
+// a local fence fails. Then the store is opened again, on another node if its own has lost power, and its content is
+// compared with the clients' history (testing/crash_check.h). An opening may be troubled, too. Once trouble has ended
+// the store must open. In the end it is closed, all power is cut, and `Check` verifies the targets.
 #ifndef BONSAI_TESTING_SIM_LIFE_H_
 #define BONSAI_TESTING_SIM_LIFE_H_
 
@@ -16,7 +16,7 @@
 
 namespace bonsai::testing::sim {
 
-// What lives have done, so that none passes for want of work.
+// Counts of the lives' work, so that no run passes because it did nothing.
 struct Deeds {
   uint64_t operations = 0, offloads = 0, openings = 0, refused_openings = 0, closes = 0;
   uint64_t unknown = 0;  // clients that had an update of unknown outcome

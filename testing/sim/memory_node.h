@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A simulated memory node: the product's PoolServer over the sim fabric, whose pools are NVM of the simulation. A power
-// cut takes at that very moment what was written to it and is not durable yet (rdma/sim/sim.h).
+// cut immediately discards bytes that were written to it and are not durable yet (rdma/sim/sim.h).
 //
-// Its pools' files are husks: they hold what the NVM held when its pool was last closed.
+// Its pools' files are husks: they hold the content of the NVM when its pool was last closed.
 //
 // Thread-safety: coroutines of one scheduler.
 #ifndef BONSAI_TESTING_SIM_MEMORY_NODE_H_
@@ -33,14 +33,14 @@ class MemoryNode {
   // Returns when the service has ended: of a node that has power orderly, of another one as the dead end.
   void stop();
   void power_cut();
-  // It serves nobody until then.
+  // Until then it serves no client.
   void be_slow_until(uint64_t deadline_ns) { slow_until_ns_ = deadline_ns; }
 
   [[nodiscard]] bool has_power() const { return fabric_ != nullptr && !dead_; }
   // Requires: started once.
   [[nodiscard]] const rdma::Fabric& fabric() const { return *fabric_; }
   [[nodiscard]] const std::string& address() const { return address_; }
-  // What a power cut now would leave at most.
+  // The most that a power cut now would leave.
   [[nodiscard]] std::span<const std::byte> pool(const std::string& name) const;
 
  private:

@@ -52,7 +52,7 @@ constexpr Rule kRules[] = {
     {persist::kRecoveredNotWritten, "recovery builds on what may not be durable"},
 };
 
-// Lives until one is wrong. How many lives that took at most, 0: none was wrong.
+// Runs lives until one fails. Returns an upper bound of the lives that this took; 0: none failed.
 uint64_t lives_until_noticed(uint32_t bit, uint64_t first, uint64_t processes_max) {
   const ScratchFolder scratch;  // what children leave goes with it
   const std::string folder = std::filesystem::path(scratch.file("child")).parent_path();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The NVM of a simulated compute node: outlives the stores that are opened on it, as a DIMM outlives a process.
 //
-// A power cut freezes it at that very moment: what is durable stays, of the rest a legal remainder that chance chooses
-// (base/nvm/recorder.h). A store that has it open goes on in the void: it reads and writes what nobody will see, and
-// its fences are false.
+// A power cut freezes it immediately: durable bytes stay, and chance chooses a legal remainder of the others
+// (base/nvm/recorder.h). A store that has it open runs on without effect: no later store reads its writes, and its
+// fences return false.
 //
 // Thread-safety: coroutines of one scheduler. Every operation may let siblings run.
 #ifndef BONSAI_TESTING_SIM_NODE_NVM_H_
@@ -34,9 +34,9 @@ class NodeNvm {
   void before_fence(uint64_t n, std::function<void()> happens);
   void power_cut(base::Random& dice);
 
-  // What a power cut now would leave at least.
+  // The least that a power cut now would leave.
   [[nodiscard]] std::span<const std::byte> durable() const;
-  // What processors see.
+  // The content that processors read.
   [[nodiscard]] std::span<const std::byte> view() const;
 
  private:

@@ -67,7 +67,7 @@ TEST(StoreSim, EverySeedKeepsThePromisesAndReplaysExactly) {
 
 Asked asked_of(const rdma::Traffic& traffic) { return {traffic.round_trips, traffic.messages(), traffic.bytes()}; }
 
-// What DB::Open's stores keep in shared memory (store/remote_test.cc).
+// The shared memory that DB::Open's stores hold (store/remote_test.cc).
 TEST(StoreSim, AsksNoMoreOfItsNodesThanItsBudgets) {
   rdma::SimOptions options;
   options.remote_flush = false;  // a flush request for all that was written, as elsewhere, not a flush of each range

@@ -40,7 +40,7 @@ class StoreNode {
   [[nodiscard]] store::DbImpl* db() { return db_.get(); }
   [[nodiscard]] bool has_power() const { return has_power_; }
   [[nodiscard]] const rdma::Fabric& fabric() const { return *fabric_; }
-  // What it has asked of others so far. Requires: it is open.
+  // Its requests to other nodes so far. Requires: it is open.
   [[nodiscard]] rdma::Traffic traffic() const { return link_->traffic(); }
 
  private:

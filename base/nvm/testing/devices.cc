@@ -47,7 +47,7 @@ void disguise(struct stat* info) {
   }
 }
 
-// What sysfs has about a device, as a file: its size in bytes.
+// The file of sysfs about a device: its size in bytes.
 int open_size(std::string_view path) {
   const size_t number = std::strtoul(path.data() + kSysfs.size(), nullptr, 10);
   const std::lock_guard lock(mutex);

@@ -37,7 +37,7 @@ class Interrupted : public Program {
     }
     return {};
   }
-  // Expects that each command line is refused, and that what is in the directories stays.
+  // Expects that each command line is refused, and that the directories keep their contents.
   void expect_untouched(const std::vector<std::vector<std::string>>& command_lines) {
     std::filesystem::create_directories(file("out"));
     std::ofstream(file("out/results.json")) << "mine";

@@ -115,7 +115,7 @@ class Program : public ::testing::Test {
   pid_t child_ = 0;
 };
 
-// A command line that is refused: what the message says is wrong, and the remedy in it.
+// A refused command line: the fault that the message names, and the remedy in it.
 struct BadLine {
   const char* arguments;
   const char* says;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine with one fault that a test switches on: whoever judges engines must find it.
+// An engine with one fault that a test switches on. Every check of engines must find it.
 #ifndef BONSAI_BENCH_ENGINES_TESTING_FAULTY_ENGINE_H_
 #define BONSAI_BENCH_ENGINES_TESTING_FAULTY_ENGINE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often a text has a part, for tests of pages and pictures.
+// Counts occurrences of a part in a text, for tests of pages and pictures.
 #ifndef BONSAI_BENCH_REPORT_TESTING_COUNT_H_
 #define BONSAI_BENCH_REPORT_TESTING_COUNT_H_
 

@@ -41,7 +41,7 @@ class Counters {
   const std::string root_;
 };
 
-// The counter of a machine that uses so many watts, for as long as this lives.
+// The counter of a machine that uses this many watts, for as long as this object lives.
 class SteadyUse {
  public:
   SteadyUse(const Counters& counters, std::string zone, uint64_t watts)

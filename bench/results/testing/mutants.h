@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of what is measured beside time, that a test can switch off, one bit each; the lists in mutants/ have what that
+// Rules of the measurements other than time, which a test can switch off, one bit each. The lists in mutants/ have the
 // changes.
 #ifndef BONSAI_BENCH_RESULTS_TESTING_MUTANTS_H_
 #define BONSAI_BENCH_RESULTS_TESTING_MUTANTS_H_

@@ -92,7 +92,7 @@ Ctrie::Main* Ctrie::make_pair(const Record& a, const Record& b, uint32_t level, 
 
 // ---- places: a swap counts if the root has the same generation
 
-// What the place has, settled.
+// The main node of the place, after settling.
 Ctrie::Main* Ctrie::main_of(Place* place) {
   step("ctrie.read");
   Main* const main = place->main.load();
@@ -122,7 +122,7 @@ Ctrie::Main* Ctrie::settle(Place* place, Main* main) {
   }
 }
 
-// False when it had been changed, or a snapshot was taken; `fresh` is nobody's then.
+// False when the place had been changed, or a snapshot was taken; the caller must not use `fresh` then.
 bool Ctrie::swap(Place* place, Main* old, Main* fresh) {
   fresh->previous.store(reinterpret_cast<uintptr_t>(old), std::memory_order_relaxed);
   Main* expected = old;
@@ -137,7 +137,7 @@ bool Ctrie::swap(Place* place, Main* old, Main* fresh) {
 
 // ---- the root
 
-// Gives up an exchange in flight: who asks is about to settle a swap, for which the exchange would wait.
+// Gives up an exchange in flight: the caller is about to settle a swap, for which the exchange would wait.
 Ctrie::Place* Ctrie::root() {
   step("ctrie.root");
   const uintptr_t word = root_.load();
@@ -160,7 +160,7 @@ Ctrie::Place* Ctrie::settle(Exchange* exchange, bool gives_up) {
   return left;
 }
 
-// The root of what the map has at one moment, as long as the caller's guard lasts.
+// The root of the map's state at one moment, valid as long as the caller's guard.
 Ctrie::Place* Ctrie::snapshot() {
   for (;; scans_restarted_.fetch_add(1, std::memory_order_relaxed)) {
     Place* const before = root();
@@ -222,7 +222,7 @@ void Ctrie::dispose_with_own(Main* main, Main* other, bool and_below, Fate fate)
 bool Ctrie::get(uint64_t key, uint64_t* value) {
   const auto guard = memory_.enter();
   const uint64_t hash = hash_of(key);
-  // Of an exchange in flight either root will do: they have the same main node, or it is given up.
+  // While an exchange is in flight either root will do: they have the same main node, or the exchange is given up.
   const uintptr_t word = root_.load();
   Place* place = (word & kExchange) == 0 ? reinterpret_cast<Place*>(word)
                                          : settle(reinterpret_cast<Exchange*>(word & ~kExchange), false);

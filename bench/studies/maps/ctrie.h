@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A concurrent hash trie with atomic snapshots, after Prokopec, Bronson, Bagwell and Odersky (2012).
 //
-// A main node has up to 32 branches, chosen by five bits of the hash of a key: records, or places (there: I-nodes) that
-// hold the main node of the next level. Main nodes never change: an update copies one and swaps it into its place. All
-// places are of a generation. A snapshot gives the root a new one; whoever then comes to a place of an older generation
-// on the way to an update first copies it into the new one, so that what the snapshot has stays as it is. A swap counts
-// only if the root still has the place's generation: the new main node carries the old one until that is settled
-// (there: GCAS), and whoever meets it in between settles it. The root is exchanged if its main node is the one expected
-// (there: RDCSS), which a swap in flight may prevent: then the snapshot begins again.
+// A main node has up to 32 branches, chosen by five bits of a key's hash. A branch is a record, or a place (in the
+// paper: I-node) that holds the main node of the next level. Main nodes never change: an update copies one and swaps
+// the copy into its place. Every place belongs to a generation, and a snapshot gives the root a new one. An update that
+// comes to a place of an older generation first copies the place into the new generation, so that the snapshot keeps
+// its state. A swap counts only if the root still has the place's generation: the new main node names the old one until
+// that is settled (in the paper: GCAS), and every thread that meets it in between settles it. The root is exchanged if
+// its main node is the expected one (in the paper: RDCSS). A swap in flight may prevent that; then the snapshot begins
+// again.
 //
-// So scans are atomic, and puts beside them copy. Hashes are in no order: a scan goes through all of a snapshot and
-// sorts what it found, however few records it asks for.
+// So scans are atomic, and concurrent puts copy. Hashes are in no order: a scan visits all of a snapshot and sorts the
+// records found, however few the caller wants.
 //
-// Ours: a snapshot's exchange is settled by its state, of which nobody can be in doubt (there a helper may be late to
-// report it). Gets copy nothing: a place of an older generation is as it was when its successor was copied.
+// Differences: a snapshot's exchange is settled by its state, which is never in doubt (in the paper a helper may report
+// it late). Gets copy nothing: a place of an older generation is unchanged since its successor was copied.
 // Simplified: main nodes are not contracted when all but one of their records are removed, so there are no tombs;
 // hashes have 64 bits and are all different, so there are no lists of keys that collide.
 //
-// Memory order: all is sequentially consistent, but gets and scans acquire.
+// Memory order: all operations are sequentially consistent, except that gets and scans acquire.
 #ifndef BONSAI_BENCH_STUDIES_MAPS_CTRIE_H_
 #define BONSAI_BENCH_STUDIES_MAPS_CTRIE_H_
 

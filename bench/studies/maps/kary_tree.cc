@@ -40,7 +40,7 @@ KaryTree::Node* KaryTree::make_inner(const std::vector<Record>& records) {
   return inner;
 }
 
-// Without recursion: a tree of rising keys is as deep as it is large.
+// Iterates: recursion would be as deep as the tree, which for rising keys is as deep as it is large.
 void KaryTree::free_tree(Node* root) {
   std::vector<Node*> left = {root};
   while (!left.empty()) {

@@ -3,12 +3,12 @@
 // KiWi's authors measured it.
 //
 // Records are in leaves of at most k - 1, which never change: an update copies the leaf and swaps the pointer to it. A
-// full leaf becomes an inner node with k leaves of a record each. Nothing balances the tree: keys in rising order make
-// a path that is one node longer every k - 1 inserts. A scan collects the leaves of its range, then looks whether all
-// are still in place, and begins again if not; so scans are atomic, and starve beside updates.
+// full leaf becomes an inner node with k leaves of one record each. Nothing balances the tree: keys in rising order
+// make a path that grows by one node every k - 1 inserts. A scan collects the leaves of its range and then checks that
+// all are still in place; if not, it begins again. So scans are atomic, and concurrent updates may starve them.
 //
-// Simplified: inner nodes are never removed ("pruned" there, when all but one of their leaves are empty), so that one
-// compare-and-swap on a leaf's place is a whole update, without their flags and helping.
+// Simplified: inner nodes are never removed (in the paper they are "pruned" when all but one of their leaves are
+// empty). So one compare-and-swap on a leaf's place is a whole update, without flags and helping.
 #ifndef BONSAI_BENCH_STUDIES_MAPS_KARY_TREE_H_
 #define BONSAI_BENCH_STUDIES_MAPS_KARY_TREE_H_
 

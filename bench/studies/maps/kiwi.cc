@@ -62,7 +62,7 @@ Kiwi::Chunk* Kiwi::locate(uint64_t key) {
   }
 }
 
-// Whether the chunk takes puts and is not to be rebalanced; if not, that has been seen to.
+// Whether the chunk takes puts and needs no rebalance. If not, this call has normalized or rebalanced it.
 bool Kiwi::is_settled(Chunk* chunk, uint64_t key) {
   if (kiwi::is_infant(chunk)) {
     normalize(chunk->parent);
@@ -195,7 +195,7 @@ void Kiwi::scan(uint64_t from, uint64_t to, size_t limit, std::vector<Record>* r
   scans_[slot.number()].word.store(0);
 }
 
-// Appends what the chunk has of the range. False when the scan is at its end.
+// Appends the chunk's records of the range. False when the scan is at its end.
 bool Kiwi::scan_chunk(Chunk* chunk, const std::vector<Item>& puts, uint64_t from, uint64_t to, uint64_t version,
                       size_t limit, std::vector<Record>* records) {
   std::atomic<uint32_t>* before;

@@ -64,7 +64,7 @@ void Chunk::insert(uint32_t i, ValueWord value) {
 }
 
 void Chunk::collect(std::vector<Item>* items) const {
-  // Puts move from the array to the list: who reads the list first misses those that moved in between.
+  // Puts move from the array to the list: a reader that begins with the list misses those that moved in between.
   std::vector<Item> puts;
   for (uint32_t slot = 0; slot < pending_max; ++slot) {
     const Pending put{pending[slot].load()};

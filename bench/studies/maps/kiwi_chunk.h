@@ -90,7 +90,7 @@ struct Chunk {
   void insert(uint32_t i, ValueWord value);
   // All that is in it. Requires: frozen, so that no further put gets a version.
   void collect(std::vector<Item>* items) const;
-  // Fills an empty chunk that nobody else knows.
+  // Fills an empty chunk that no other thread has seen.
   void fill(const Item* begin, const Item* end);
 
   [[nodiscard]] Item item_of(const Cell& cell) const {

@@ -115,7 +115,8 @@ std::vector<uint64_t> Kiwi::needed_versions(uint64_t min_key, const Chunk* end) 
 
 namespace {
 
-// Of each key the newest version and the newest that each scan may read; no removals without anything older.
+// For each key: the newest version, and for each scan the newest one that it may read. A removal without an older
+// version is left out.
 std::vector<Item> needed_of(const std::vector<Item>& items, const std::vector<uint64_t>& versions) {
   std::vector<Item> needed;
   for (size_t i = 0; i < items.size();) {
@@ -178,7 +179,7 @@ void Kiwi::build(Rebalance* rebalance) {
 
 // ---- 5. replace
 
-// The link to the chunk of that key or, when it is gone, to the one that follows; *owner is null for the list's head.
+// The link to the chunk of that key or, if it is gone, to the next chunk; *owner is null for the list's head.
 std::atomic<uintptr_t>* Kiwi::link_before(uint64_t min_key, Chunk** owner) {
   *owner = nullptr;
   std::atomic<uintptr_t>* before = &head_;

@@ -169,8 +169,8 @@ TEST(KiwiMap, SplitsAndMergesChunks) {
   EXPECT_GT(map.counters().rebalances, many / 2);
 }
 
-// What a snapshot has is copied once, by the first update that comes to it; what nobody has updated is not copied at
-// all, and without a new snapshot nothing is copied again.
+// The first update after a snapshot copies a node, once. Nodes without updates are not copied at all, and without a new
+// snapshot nothing is copied again.
 void copies_once_for_a_snapshot(Map* map, uint64_t copies_max) {
   constexpr uint64_t kKeys = 1'000;
   for (uint64_t key = 0; key < kKeys; ++key) map->put(key, key);
@@ -201,7 +201,7 @@ TEST(CtrieMap, CopiesAMainNodeOnceForASnapshot) {
   copies_once_for_a_snapshot(&map, 1'000);
 }
 
-// After a snapshot new places stand beside places that are still to be copied; a copy must leave the new ones alone.
+// After a snapshot there are new places and places that are still to be copied; a copy must leave the new ones alone.
 TEST(CtrieMap, UpdatesOfNewPlacesSurviveTheCopyOfTheirNeighbours) {
   const uint64_t seed = seed_of_test();
   for (uint64_t i = 0; i < 4'000; ++i) {

@@ -33,12 +33,12 @@ class Memory {
     count(-bytes);
     ::operator delete(object);
   }
-  // Calls reclaim(object, context) when no guard of now is left.
+  // Calls reclaim(object, context) when all guards of this moment have ended.
   void retire(void* object, base::EpochDomain::Reclaim reclaim, void* context, size_t bytes) {
     domain_.retire(object, reclaim, context, bytes);
   }
 
-  // The same for objects of a fixed size, without a destructor of their own.
+  // allocate() and free() for objects of a fixed size with a trivial destructor.
   template <class T, class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments) {
     return new (allocate(sizeof(T))) T{std::forward<Arguments>(arguments)...};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the maps are built of: numbers for operations in flight, and memory that is counted and given back.
+// Building blocks of the maps: numbers for operations in flight, and memory that is counted and given back.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -56,7 +56,7 @@ TEST(Slots, StaySmallWhereOneThreadActs) {
   EXPECT_EQ(slots.used(), number + 1);
 }
 
-// More threads than slots: each number has one owner at a time, and who waits gets one.
+// More threads than slots: each number has one owner at a time, and each waiting thread gets one.
 TEST(Slots, ServeMoreThreadsThanThereAre) {
   Slots slots(kThreads - 1);
   std::vector<std::atomic<int>> owners(slots.size());
@@ -118,8 +118,8 @@ TEST(Memory, KeepsWhatAReaderMaySee) {
   EXPECT_GE(destroyed, 1'002) << "all of it goes with the map";
 }
 
-// Readers follow a pointer that writers replace: nobody reads what was freed (a sanitizer would see it), and the count
-// is of what is there.
+// Readers follow a pointer that writers replace. No reader reads freed memory (a sanitizer would report it), and the
+// count is that of the live objects.
 TEST(Memory, IsGivenBackBesideReaders) {
   std::atomic<int> destroyed{0};
   int made = 1;

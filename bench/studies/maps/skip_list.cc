@@ -24,7 +24,7 @@ SkipList::~SkipList() {
   free_node(memory_, head_);
 }
 
-// Of the key alone: a key that comes back has the same height, and no generator is shared.
+// Depends on the key alone: a key that comes back has the same height, and threads share no generator.
 int SkipList::height_of(uint64_t key) {
   return 1 + std::min(kLevels - 1, std::countr_zero(base::splitmix64(key) | uint64_t{1} << 63) / 2);
 }
@@ -134,7 +134,7 @@ void SkipList::mark(Node* node) {
   }
 }
 
-// True when nobody links or removes the node any more: it is retired.
+// True for the last of the two users of the node, its inserter and its remover: it retires the node.
 bool SkipList::let_go(Node* node) {
   if (node->holders.fetch_sub(1) != 1) return false;
   Path before, after;

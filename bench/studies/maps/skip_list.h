@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock-free skip list, after Harris, Fraser, Herlihy and Lea: what KiWi's authors measured as Java's skip list.
+// A lock-free skip list, after Harris, Fraser, Herlihy and Lea: the list that KiWi's authors measured as Java's.
 //
-// A record is there while its node is linked at the lowest level and holds a value. An update swaps the value (each in
-// a box of its own, as Java's are); a removal takes it out, marks the node's links and unlinks it. Who meets a marked
-// node while looking for a place unlinks it. Gets and scans pass by without helping. Scans are not atomic.
+// A record exists while its node is linked at the lowest level and holds a value. An update swaps the value (each in a
+// box of its own, as in Java); a removal takes it out, marks the node's links and unlinks it. A thread that meets a
+// marked node while it searches a place unlinks it. Gets and scans do not help. Scans are not atomic.
 //
-// A node is retired by the last of two: who linked it, when done with its upper levels, and who removed it. That one
-// first walks to its key once more, which unlinks it wherever it still is: nobody links it any more.
+// A node is retired by the last of two threads: the inserter, when done with its upper levels, and the remover. It
+// first walks to the node's key once more, which unlinks the node at every level; after that no thread links it again.
 #ifndef BONSAI_BENCH_STUDIES_MAPS_SKIP_LIST_H_
 #define BONSAI_BENCH_STUDIES_MAPS_SKIP_LIST_H_
 

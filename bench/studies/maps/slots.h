@@ -38,7 +38,7 @@ class Slots {
 
   explicit Slots(uint32_t count) : taken_(count) {}
 
-  // One that nobody has. Where all are taken it waits for one: more operations at once than the map was made for.
+  // A free slot. If all are taken, waits for one: then more operations run at once than the map was made for.
   Slot take() {
     const uint32_t wanted = base::thread_ordinal() % size();
     for (base::BoundedWait wait("maps.slot", base::kUnboundedMs);; wait.pause()) {

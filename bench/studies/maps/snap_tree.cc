@@ -163,7 +163,7 @@ SnapTree::Outcome SnapTree::update_below(const Update& update, Node* node, Side 
   }
 }
 
-// kAbsent: somebody else has inserted there.
+// kAbsent: another thread has inserted there.
 SnapTree::Outcome SnapTree::insert_at(const Update& update, Node* node, Side side, uint64_t version) {
   Node* damaged;
   {
@@ -194,7 +194,7 @@ SnapTree::Outcome SnapTree::update_node(const Update& update, Node* parent, Node
   return Outcome::kDone;
 }
 
-// Of a node with a child at most, which goes with its record.
+// Removes a record whose node has at most one child; the node goes with it.
 SnapTree::Outcome SnapTree::remove_leaf(Node* parent, Node* node) {
   Node* damaged;
   {
@@ -228,7 +228,7 @@ bool SnapTree::unlink_locked(Node* parent, Node* node) {
 
 // ---- repair
 
-// What the node needs: a height, or one of the k's.
+// The repair that the node needs: a new height, or one of the constants.
 int32_t SnapTree::condition_of(const Node* node) {
   const Node* const left = node->child[kLeft].load();
   const Node* const right = node->child[kRight].load();
@@ -343,8 +343,8 @@ SnapTree::Node* SnapTree::damaged_after(Node* parent, Node* node, Node* child, S
 
 // ---- scans
 
-// The root of what the map has at one moment, as long as the caller's guard lasts. No step is inside: a test may have
-// this thread update at each.
+// The root of the map's state at one moment, valid as long as the caller's guard. There is no step inside, because a
+// test may make this thread update at each step.
 SnapTree::Node* SnapTree::snapshot() {
   step("snap.snapshot");
   const auto is_shared = [](const Node* root) { return root == nullptr || root->shared.load(); };

@@ -2,15 +2,15 @@
 // A concurrent AVL tree with snapshots by lazy copy-on-write, after Bronson, Casper, Chafi and Olukotun (2010):
 // SnapTree.
 //
-// Gets go down without locks and look after each step whether the node that they came from has shrunk, i.e. whether a
-// rotation has taken keys out of its subtree (its version says); if so they go back one node. Updates go down likewise,
-// lock what they change, and then repair heights and balance upwards, a few locked nodes at a time. A removed record
-// leaves its node in place while that has two children.
+// Gets descend without locks. After each step they check whether the node before has shrunk, which means that a
+// rotation has taken keys out of its subtree (its version says so); if it has, they go back one node. Updates descend
+// likewise, lock the nodes that they change, and then repair heights and balance upwards, a few locked nodes at a time.
+// A removed record leaves its node in place while the node has two children.
 //
-// A snapshot is the root as it is once no update is in flight: updates that come meanwhile wait, and so does a scan for
-// those that are there. The root is then marked as shared. An update that comes to a shared node copies it first, whose
-// children so become shared: the snapshot keeps the originals. So scans are atomic and meet nobody, and puts beside
-// them wait for the moment of the snapshot and copy.
+// A snapshot is the root at a moment at which no update is in flight: a scan waits for the updates in flight, and new
+// updates wait meanwhile. The root is then marked as shared. An update that comes to a shared node copies it first,
+// which makes the children shared; the snapshot keeps the originals. So scans are atomic and meet no updates, and
+// concurrent puts wait for the moment of the snapshot and copy.
 //
 // Simplified: a double rotation is two single ones under the same locks.
 //
@@ -43,7 +43,7 @@ class UpdateGate {
     std::atomic<uint64_t>* inside_;
   };
 
-  // Keeps new updates out and returns when none is left inside. One caller at a time.
+  // Keeps new updates out and returns when no update is left inside. One caller at a time.
   void close();
   void open() { closed_.store(false); }
 

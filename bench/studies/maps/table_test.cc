@@ -25,7 +25,7 @@ namespace {
 
 using Action = std::function<void()>;
 
-// Counts the steps of an operation, and acts at one of them or at each; what the action does is not counted.
+// Counts the steps of an operation, and acts at one of them or at each; steps of the action are not counted.
 class Watch {
  public:
   static constexpr uint64_t kEach = 0;
@@ -139,7 +139,7 @@ bool is_atomic(const MakeMap& make) {
   return true;
 }
 
-// A second scan, begun within a first one, ends and sees what was put in between.
+// A second scan, begun within a first one, ends and returns the keys that were put in between.
 bool is_multiple(const MakeMap& make) {
   constexpr uint64_t kKeys = 40;
   const std::unique_ptr<Map> map = make();
@@ -228,7 +228,7 @@ TEST(SnapTreeMap, StaysLowWhereRecordsAreRemoved) {
   EXPECT_LE(most, 4 * 10u) << "three steps a node, in a tree of 64 records";
 }
 
-// Puts beside a scan that stands still copy nothing, and take about as many steps as without it.
+// Puts during a scan that stands still copy nothing, and take about as many steps as without it.
 bool has_fast_puts(const MakeMap& make) {
   constexpr uint64_t kKeys = 400;
   const std::unique_ptr<Map> map = make();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MELT's rules, each of which a test notices the loss of. What the sweep decides is judged on samples that are made up,
-// so no figure depends on how fast this machine is; energy, on counters that the test moves.
+// MELT's rules: for each, a test fails without it. The decisions of the sweep are judged on invented samples, so no
+// figure depends on how fast this machine is; energy, on counters that the test moves.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -64,7 +64,7 @@ class Scene {
   // Sweeps; whatever wants to measure is interrupted at its first phase.
   Status sweep() {
     stop_ = false;
-    // The engine's process is asked to end by SIGTERM, and ends as that of the program does.
+    // The engine's process receives SIGTERM, and ends as that of the program does.
     static std::atomic<bool>* stopped = nullptr;
     stopped = &stop_;
     const auto before = std::signal(SIGTERM, [](int) { *stopped = true; });
@@ -121,7 +121,7 @@ bool goes_on_where_it_stopped() {
   return scene.curves_.size() == 1 && scene.curves_[0].targets == std::vector<double>{10e3};
 }
 
-// An interrupted sample is none; what was complete is kept.
+// An interrupted sample is dropped; complete samples are kept.
 bool keeps_whole_samples_only() {
   Scene scene;
   scene.plan_.rate_max = scene.plan_.rate_first;
@@ -150,7 +150,7 @@ bool puts_latencies_together() {
   return latency.count() == 200 && latency.percentile(90) == 100 && latency.percentile(91) == 200;
 }
 
-// Of whoever measured something else, or wrote something else under this name.
+// Files of this name with other contents.
 bool refuses_files_of_others() {
   const testing::ScratchFolder folder;
   const std::string directory = folder.file("out");
@@ -225,7 +225,7 @@ TEST(MeltRules, EachIsNeeded) {
   });
 }
 
-// What the meter says after one package and its memory used so much, and the package's counter began anew.
+// The meter's figures for one package and its memory, after the package's counter has wrapped around.
 bool counts_over_the_wrap() {
   const testing::ScratchFolder folder;
   Counters counters(folder.file("root"));

@@ -25,7 +25,7 @@ constexpr int kSamplesVersion = 1;
 constexpr const char* kCounts = "latency_counts";  // of the json file only
 constexpr uint64_t kNapMs = 50;
 constexpr uint64_t kMemoryEveryMs = 10;  // a load of some hundred thousand records takes some ten of it
-// Drawing live costs a fifth of a fast store's operation; what is drawn ahead may take so much memory.
+// The most memory for requests drawn ahead. Drawing live would cost a fifth of a fast store's operation.
 constexpr double kAheadBytesMax = double{1u << 30};
 constexpr double kRateMax = 20e6;
 constexpr std::array<double, 12> kSamplePercents = {10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9};
@@ -74,7 +74,7 @@ void add_memory(const MemorySamples& memory, const std::string& prefix, Json* sa
   (*sample)[prefix + "memory_samples"] = memory.count;
 }
 
-// What each thread did, and by how much it missed its part of the target.
+// The operations of each thread, and by how much it missed its part of the target.
 void add_threads(const RunResult& run, double target_ops_per_s, Json* sample) {
   const auto threads = static_cast<double>(run.thread_times.size());
   for (size_t i = 0; i < run.thread_times.size(); ++i) {

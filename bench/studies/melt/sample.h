@@ -76,7 +76,7 @@ class MeltSamples {
  public:
   // Reads what an earlier run left. Errors: Corruption when the file is none of ours, with the remedy.
   Status open(const std::string& directory);
-  // Adds one and writes both files: what was measured is kept whatever comes next. Errors: IoError.
+  // Adds one and writes both files, so that it is kept whatever happens next. Errors: IoError.
   Status add(MeltSample sample);
   // Those that have this key, in the order of their numbers.
   [[nodiscard]] std::vector<MeltSample> of(const MeltSample& key) const;

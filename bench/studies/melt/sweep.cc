@@ -21,7 +21,7 @@ std::string number(double value) {
   return text;
 }
 
-// How long the rest takes, from what was done: curves that are to come are taken for as long as the ones before.
+// Estimates the time left, on the assumption that the curves to come take as long as those before.
 class TimeLeft {
  public:
   explicit TimeLeft(size_t curves) : curves_(curves), start_s_(base::now_seconds()) {}
@@ -41,7 +41,7 @@ class TimeLeft {
   double start_s_;
 };
 
-// What the machine uses when idle ought not to change; where it does, energies are not comparable.
+// Watches the idle power, which ought not to change; if it does, energies are not comparable.
 class IdleWatch {
  public:
   void see(const MeltPoint& point, const RunListener& listener) {

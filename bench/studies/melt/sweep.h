@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MELT's sweep: threads 1 ... n times target rates, upwards until a rate is not held; some samples of each, all on
-// fresh stores. What is in samples.json already is not measured again, so that a sweep that was interrupted goes on.
+// fresh stores. Samples that are in samples.json already are not measured again, so that an interrupted sweep goes on.
 //
-// A rate is held when the mean over all its samples is at least kHeldShare of it. (MELT ended when no thread had slept,
-// and found that this comes too late on more threads than processors.)
+// A rate is held when the mean over all its samples is at least kHeldShare of it. (MELT ended when no thread had slept.
+// On more threads than processors that came too late.)
 #ifndef BONSAI_BENCH_STUDIES_MELT_SWEEP_H_
 #define BONSAI_BENCH_STUDIES_MELT_SWEEP_H_
 
@@ -32,7 +32,7 @@ struct SweepPlan {
 // the remedy.
 Status check_sweep(const SweepPlan& plan);
 
-// The rates of one engine on so many threads, upwards; the last may be one that was not held.
+// The rates of one engine on this many threads, upwards; the last may be one that was not held.
 struct SweepCurve {
   std::string engine;
   std::string workload;
@@ -40,7 +40,7 @@ struct SweepCurve {
   std::vector<double> targets;
   std::vector<MeltPoint> points;
 
-  // How many of the targets were held.
+  // The number of targets that were held.
   [[nodiscard]] size_t held() const;
 };
 
@@ -51,9 +51,9 @@ struct SweepTools {
   RunListener listener;  // gets phases, named with what is left to do, progress and notes
 };
 
-// Workloads that an engine cannot do are left out, with a note. An engine that fails
-// (Unavailable) is left, with a note, the others go on, and its error is returned in the end. Other errors, those of
-// check_sweep() and take_melt_sample(), end the sweep. What was measured is kept.
+// Workloads that an engine cannot do are left out, with a note. An engine that fails (Unavailable) is left out from
+// then on, with a note; the others go on, and its error is returned in the end. Other errors, those of check_sweep()
+// and take_melt_sample(), end the sweep. Complete samples are kept.
 Status run_sweep(const SweepPlan& plan, const RunConfig& base, const SweepTools& tools,
                  std::vector<SweepCurve>* curves);
 

@@ -68,7 +68,7 @@ TEST_F(Sweep, MeasuresEachRateAndEndsAtTheLastOne) {
   Status status = run();
   ASSERT_TRUE(status.ok()) << status.ToString();
   ASSERT_EQ(curves_.size(), 1U);
-  // What else the machine does may keep a rate from being held, and the next from being tried.
+  // Other load on the machine may keep a rate from being held, and the next one from being tried.
   const std::vector<double>& targets = curves_[0].targets;
   const std::vector<double> all = {10e3, 20e3, 30e3};
   ASSERT_FALSE(targets.empty());

@@ -39,7 +39,7 @@ struct GroupState {
   uint64_t epoch = 1;
   bool serving = true;  // its first page is in force
   InSync in_sync;
-  // Who opens next.
+  // The next owner, which is opening.
   MemberSet reached = 0;
   GroupPage newest{0, 0, 0};
 };
@@ -55,7 +55,7 @@ class GroupExplorer {
   }
 
  private:
-  // A move: what it is called and what it does. It returns what is wrong then, or an empty text.
+  // A move: its name, and a function that makes it. The function returns the fault, or an empty text.
   using Make = std::function<std::string(GroupState*)>;
   using Moves = std::vector<std::pair<std::string, Make>>;
 
@@ -82,7 +82,7 @@ class GroupExplorer {
 
   static MemberSet bit(size_t member) { return MemberSet{1} << member; }
 
-  // The members that carry out what the owner posts.
+  // The members that carry out the owner's requests.
   static MemberSet obedient(const GroupState& state) {
     MemberSet members = 0;
     for (size_t i = 0; i < kMembers; ++i) members |= state.fenced[i] == state.epoch ? bit(i) : 0;
@@ -105,7 +105,8 @@ class GroupExplorer {
       if (state.changes > 0 && state.serving) {
         moves->emplace_back((in ? "a page without" : "a page with") + member, [i](GroupState* s) -> std::string {
           --s->changes;
-          // The owner knows who holds everything: whom it has brought up to date, and whom it awaits.
+          // The owner knows which members hold everything: those that it has brought up to date, and those that it
+          // awaits.
           static_cast<void>(s->in_sync.begin(s->in_sync.members() ^ bit(i), s->holds));
           return "";
         });

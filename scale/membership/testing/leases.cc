@@ -20,7 +20,7 @@ struct Grant {
 
 constexpr std::array<uint64_t, 3> kSent = {1'000, 400'000'000, 900'000'000};
 
-// Whether the grants are enough at that moment: 98 % of the lease since it was asked for, from `needed` members.
+// Whether the grants are enough at that moment: from `needed` members, each for 98 % of the lease from its request on.
 bool is_lease_valid(const std::vector<Grant>& grants, size_t needed, uint64_t now_ns) {
   size_t members = 0;
   for (size_t member = 0; member < kLeaseMembers; ++member) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All sequences of a few grants by three members, late and repeated ones among them, beside the definition of a lease.
+// All sequences of a few grants by three members, late and repeated ones among them, compared with the definition of a
+// lease.
 #ifndef BONSAI_SCALE_MEMBERSHIP_TESTING_LEASES_H_
 #define BONSAI_SCALE_MEMBERSHIP_TESTING_LEASES_H_
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kEventsMax = 5;
 
-// What the events so far mean for the updates of this member.
+// The meaning of the events so far for the updates of this member.
 struct History {
   bool refused = false;    // updates have failed for good
   bool ended = false;      // another owner has the pool, or this one has left

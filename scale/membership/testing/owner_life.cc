@@ -83,7 +83,7 @@ Setup draw_setup(base::Random* random) {
   return setup;
 }
 
-// How often a move is drawn, beside the others.
+// The relative frequency of a move.
 uint64_t weight_of(Type type) {
   switch (type) {
     case Type::kDeliver:
@@ -152,7 +152,7 @@ class Living {
     make(std::find_if(drawn.begin(), drawn.end(), [&](const auto& each) { return at < each.first; })->second);
   }
 
-  // The first possible move of the settling order: what is in flight arrives, then everybody goes on.
+  // The first possible move of the settling order: messages in flight arrive, then all machines go on.
   bool go_on(size_t survivor) {
     static constexpr std::array kOrder = {Type::kStart,   Type::kDeliver, Type::kWritten, Type::kEnd,   Type::kAnswer,
                                           Type::kRecover, Type::kBreak,   Type::kConnect, Type::kDeath, Type::kOpen};
@@ -184,7 +184,7 @@ class Living {
     calm.records_lost = calm.damages = 0;
     calm.deaths = 2;
     world_.set_budgets(calm);
-    // The other owner is gone. The survivor goes on, or its process starts anew.
+    // The other owner is gone. The survivor goes on, or its process restarts.
     if (world_.is_alive(other)) make_first(Type::kDeath, other);
     if (world_.is_alive(survivor) && !world_.is_at_work(survivor)) make_first(Type::kDeath, survivor);
     calm.deaths = 0;

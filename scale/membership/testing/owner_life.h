@@ -26,8 +26,8 @@ struct Life {
   uint64_t digest = 0;   // of the last state: equal for equal seeds
 };
 
-// A life of some hundred moves, with trouble, pauses and drifting clocks. Then trouble ends, one owner is gone, and the
-// other one has to be of service within the longest lease that somebody may hold and three more.
+// A life of some hundred moves, with trouble, pauses and drifting clocks. Then trouble ends and one owner is gone. The
+// other one must serve the pool within the longest lease that any owner may hold, plus three of its own.
 Life live(uint64_t seed);
 
 // Worlds that break an assumption of docs/nodes.md: clocks that drift by 5 %, clocks that stand while a machine is

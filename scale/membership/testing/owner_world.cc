@@ -20,8 +20,8 @@ constexpr std::array<uint64_t, 2> kPool = {0xb0, 0x17};
 constexpr size_t kTornBytes = 48;  // of a write that was interrupted: amid the owner's record
 constexpr size_t kUnansweredMax = 2, kMessagesMax = 64;
 
-// Of the kind that a connection carries in order: a WRITE, or the flush request after it. On shm, where WRITEs are the
-// owner's own stores, they end with its mapping, and the flush request is not sent before them.
+// Whether a connection carries the message in order: a WRITE, or the flush request after it. On shm, WRITEs are the
+// owner's own stores and end with its mapping, and the flush request is not sent before them.
 bool is_posted(const Message& message) {
   return !message.is_answer && (message.kind == Kind::kWrite || message.kind == Kind::kFlush);
 }
@@ -69,7 +69,7 @@ uint64_t World::clock(size_t machine) const {
   return (machine + 1) * 1'000'000'000'000 + (real_ns_ - stood_ns_[machine]) / 100 * rate;
 }
 
-// The first moment, of those that are multiples of 100 ns, at which the machine's clock shows clock_ns.
+// The first moment, among the multiples of 100 ns, at which the machine's clock shows clock_ns.
 uint64_t World::real_at(size_t machine, uint64_t clock_ns) const {
   const auto rate = static_cast<uint64_t>(100 + setup_.drift_percent[machine]);
   const uint64_t begin_ns = (machine + 1) * 1'000'000'000'000;
@@ -112,7 +112,7 @@ std::vector<Move> World::moves() const {
   return moves;
 }
 
-// What is posted on one connection is carried out in order.
+// Messages that are posted on one connection are carried out in order.
 bool World::may_deliver(size_t message) const {
   const Message& each = messages_[message];
   if (each.waits && node_.up && node_.reg->work() != Work::kNone) return false;
@@ -169,7 +169,7 @@ void World::list_node(std::vector<Move>* moves) const {
   }
   if (node_.write) moves->push_back({Type::kWritten});
   if (node_.reg->work() == Work::kEndEarlier && can_end()) moves->push_back({Type::kEnd});
-  // Of a write in flight nothing, a part or all is left.
+  // A crash leaves none, a part or all of a write in flight.
   const size_t lefts = node_.write ? 3 : 1;
   for (size_t left = 0; left < lefts; ++left) {
     if (setup_.restarts > 0) moves->push_back({Type::kDie, left});
@@ -203,7 +203,7 @@ void World::reconnect(size_t owner) {
   if (own.sender.connection == 0) connect(owner);
 }
 
-// Whether an answer will never come, and the owner's patience is at its end.
+// Whether an answer will never come, so that the owner's wait for it ends by its bound.
 bool World::is_late(const Owner& own) const {
   if (own.unanswered.empty() || own.state != State::kInSync) return false;
   return std::none_of(messages_.begin(), messages_.end(), [&](const Message& each) {

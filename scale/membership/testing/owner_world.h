@@ -32,7 +32,7 @@ namespace bonsai::scale::membership::testing {
 
 inline constexpr size_t kOwners = 2;
 
-// What is possible in a world, and how often.
+// The events that are possible in a world, with the most of each.
 struct Setup {
   bool shm = false;      // mappings outlive the node's process and cannot be ended by the node
   bool recorded = true;  // the pool had an owner before, who left
@@ -103,9 +103,9 @@ class World {
   // Real time passes, besides the moves of type kTime. A paused owner's machine is suspended meanwhile.
   void pass(uint64_t ns, const std::array<bool, kOwners>& paused);
 
-  // What was broken first; empty: nothing.
+  // The first broken rule; empty: none.
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
-  // Of everything that decides about the future.
+  // A digest of all state that influences later moves.
   [[nodiscard]] uint64_t digest() const;
   [[nodiscard]] std::string describe(const Move& move) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A world seen from outside: what distinguishes its states, what its moves are called, and who is right.
+// A world as an observer sees it: what distinguishes its states, the names of its moves, and which owner is right.
 #include <algorithm>
 #include <array>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bonsai's store as a Map, so that it stands beside the others in table_test.cc. Its protocol steps are not visible; a
-// step is a record that a scan visits, or an operation.
+// Bonsai's store as a Map, for a row of its own in table_test.cc. Its protocol steps are not visible; a step is a
+// record that a scan visits, or an operation.
 #ifndef BONSAI_BENCH_STUDIES_MAPS_TESTING_BONSAI_MAP_H_
 #define BONSAI_BENCH_STUDIES_MAPS_TESTING_BONSAI_MAP_H_
 

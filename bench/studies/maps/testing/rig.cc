@@ -37,7 +37,7 @@ void on_step(const char* name) {
   base::Scheduler::yield();
 }
 
-// Keys are 1, 2, ...; scans ask for a sub-range of them.
+// Keys are 1, 2, ...; scans cover a sub-range of them.
 class Client {
  public:
   Client(Map* map, Recorder* recorder, const Mix& mix, uint32_t number, uint64_t seed, bool owns_keys)

@@ -23,12 +23,12 @@ struct Mix {
   uint64_t before_max = 12;  // updates before the clients begin, a random number of them
   uint64_t operations = 5;   // of each client
   uint32_t clients = 3;
-  // Unless empty, what the clients of a schedule do: a word each, of operations p1 (put key 1), r1, g1, s (scan all).
+  // Programs of the clients of a schedule, one text each: p1 (put key 1), r1, g1, s (scan all). Empty: drawn at random.
   std::vector<std::string> program = {};
 };
 
-// What was seen, of one run, judged: atomic scans as operations of one moment, others key by key. `steps`: of all
-// clients, if not null.
+// Judges one run: atomic scans as operations of one moment, others key by key. `steps`, if not null, receives the steps
+// of all clients.
 bonsai::testing::Verdict run_schedule(const MakeMap& make, const Mix& mix, uint64_t seed, uint64_t* steps = nullptr);
 // Runs the mix on threads. Each key has one writer.
 bonsai::testing::Verdict run_threads(const MakeMap& make, const Mix& mix, uint64_t seed);

@@ -12,12 +12,12 @@ namespace bonsai::bench {
 using bonsai::testing::mutant;
 
 enum MeltMutant : uint32_t {
-  // Of the sweep
+  // Rules of the sweep
   kNeverStops = 1u << 0,      // a rate that was missed does not end its curve
   kMissedCounted = 1u << 1,   // ... and counts as held
   kMeasuredAgain = 1u << 2,   // samples that are there are taken once more
   kDriftUnnoticed = 1u << 3,  // nobody looks whether the idle machine uses what it used
-  // Of a sample
+  // Rules of a sample
   kFirstSampleCounts = 1u << 4,  // the first sample stands for all of its configuration
   kCountsDropped = 1u << 5,      // latencies that fell into one bucket are one
   kIdleCounted = 1u << 6,        // an operation is charged for what the idle machine uses, too
