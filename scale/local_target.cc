@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/nvm/hooked_product.h"
 #include "base/nvm/medium_kind.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "scale/pool_owner.h"
 
 namespace bonsai::scale {
 namespace {
@@ -70,8 +72,27 @@ Status LocalTarget::open_read_only() {
 Status LocalTarget::map(const base::MappingOptions& options) {
   base::MappingOptions declared = options;
   declared.domain = config_.domain;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), declared, &mapping_));
+  std::unique_ptr<base::Mapping> mapping;
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), declared, &mapping));
+  std::error_code ignored;
+  // A new file has its name, and with it a record, later.
+  if (options.create_bytes == 0 || std::filesystem::is_character_file(name(), ignored)) {
+    const Status status = take_over_record(name());
+    if (!status.ok() && mapping->enlarged()) static_cast<void>(mapping->shrink_back());
+    BONSAI_RETURN_IF_ERROR(status);
+  }
+  mapping_ = std::move(mapping);
   return make_medium();
+}
+
+// An earlier file of that name may have left a record. It is this file's, and may be written, once the file has the
+// name and is locked.
+Status LocalTarget::complete() {
+  BONSAI_RETURN_IF_ERROR(mapping_->take_name());
+  if (config_.in_memory) return Status::OK();
+  const Status status = take_over_record(name());
+  if (!status.ok()) static_cast<void>(mapping_->remove());
+  return status;
 }
 
 Status LocalTarget::make_medium() {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A target of this machine: a file, a DAX device, or memory of this process.
+//
+// A node may serve the file at other times. Whoever opens it for writing takes the pool over in the node's record
+// (pool_owner.h) before any byte of the pool changes: an owner that the node served before does not go on.
 #ifndef BONSAI_SCALE_LOCAL_TARGET_H_
 #define BONSAI_SCALE_LOCAL_TARGET_H_
 
@@ -30,7 +33,7 @@ class LocalTarget final : public Target {
   [[nodiscard]] bool enlarged() const override { return mapping_ != nullptr && mapping_->enlarged(); }
   void shrink_back() override;
   Status sync() override { return mapping_->sync(); }
-  Status complete() override { return mapping_->take_name(); }
+  Status complete() override;
   Status remove() override;
   Status describe(std::string* text) override;
 

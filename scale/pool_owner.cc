@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/boot_clock.h"
@@ -16,6 +18,7 @@
 #include "base/nvm/os_file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 
 namespace bonsai::scale {
 namespace {
@@ -132,6 +135,25 @@ uint64_t PoolOwner::begin_new() {
   holder_.clear();
   register_ = Register(record, base::boot_ns());
   return record.epoch;
+}
+
+Status PoolOwner::take_over() {
+  BONSAI_RETURN_IF_ERROR(load());
+  OwnerRecord record;
+  uint64_t until_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    record = register_.record();
+    until_ns = register_.lease_until_ns();
+    if (!has_file_ || record.session.is_nobody()) return Status::OK();
+  }
+  const uint64_t now_ns = base::boot_ns();
+  if (until_ns > now_ns) base::sleep_ms(std::min(until_ns - now_ns, kServedLeaseNsMax) / base::kNsPerMs + 1);
+  {
+    const std::lock_guard lock(mutex_);
+    register_ = Register({record.epoch + 1, {}, record.lease_ns}, base::boot_ns());
+  }
+  return write();
 }
 
 PoolOwner::Register::Reply PoolOwner::note(const Register::Reply& reply) {
@@ -252,6 +274,17 @@ Status PoolOwners::remove(const std::string& pool) {
   const std::string path = PoolOwner::record_path(folder_, pool);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return base::os_error("remove", path, errno);
   return Status::OK();
+}
+
+Status take_over_record(const std::string& path) {
+  const auto take_over = [](const std::filesystem::path& pool) {
+    return PoolOwner(base::directory_of(pool.string()), pool.filename().string(), base::boot_ns()).take_over();
+  };
+  BONSAI_RETURN_IF_ERROR(take_over(path));
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return Status::OK();
+  const std::filesystem::path file = std::filesystem::canonical(path, error);
+  return error ? base::os_error("examine", path, error.value()) : take_over(file);
 }
 
 }  // namespace bonsai::scale

@@ -4,11 +4,12 @@
 //
 //   PoolOwner    the owner of one pool
 //   PoolOwners   those of a folder, shared by all servers of a process that serve it
+//   take_over_record()   for a store that opens the pool's file itself
 //
 // Whoever has the pool's file locked goes by the record, and only he writes it. The register outlives the lock: while
 // the record says what the register says, it knows the last grant.
 //
-// Thread-safety: all methods; load(), begin_new(), persist() and write() by one caller at a time, the one
+// Thread-safety: all methods; load(), begin_new(), take_over(), persist() and write() by one caller at a time, the one
 // that holds the lock of the pool's file.
 #ifndef BONSAI_SCALE_POOL_OWNER_H_
 #define BONSAI_SCALE_POOL_OWNER_H_
@@ -47,6 +48,10 @@ class PoolOwner {
   // The pool's file is a new one. So nobody has a lease on it, whatever record is left of an earlier file of its name.
   // Returns the newest epoch.
   uint64_t begin_new();
+  // Takes the pool from the session that the record names, if any, and gives it to nobody: under a new epoch, durably,
+  // after a lease (kServedLeaseNsMax at most). So that session never resumes. No record: changes nothing.
+  // Errors: as load().
+  Status take_over();
 
   // As Register. `holder`: the sender as users read it. Requires: load() or begin_new() before.
   Register::Reply fence(const Sender& sender, uint64_t seen, uint64_t lease_ns, bool force, const std::string& holder);
@@ -105,6 +110,11 @@ class PoolOwners {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<PoolOwner>> owners_;  // by pool
 };
+
+// PoolOwner::take_over() for the pool in the file or device `path`, by the record beside it and, if `path` is a
+// symbolic link, by that beside the file. Cost without a record: one failed open(). Requires: the caller has the lock
+// of the pool's file, and has changed nothing of the pool. Errors: as PoolOwner::load().
+Status take_over_record(const std::string& path);
 
 }  // namespace bonsai::scale
 

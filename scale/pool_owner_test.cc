@@ -9,9 +9,12 @@
 #include <memory>
 #include <string>
 
+#include "base/boot_clock.h"
 #include "base/coro/scheduler.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
+#include "base/units.h"
+#include "scale/target.h"
 
 namespace bonsai::scale {
 namespace {
@@ -20,6 +23,7 @@ using Answer = PoolOwner::Register::Answer;
 using Sender = PoolOwner::Sender;
 
 constexpr uint64_t kLease = 1'000'000'000;
+constexpr uint64_t kFileBytes = uint64_t{1} << 20;
 constexpr membership::SessionId kA{{1, 2}}, kB{{3, 4}};
 
 class PoolOwnerTest : public ::testing::Test {
@@ -50,6 +54,27 @@ class PoolOwnerTest : public ::testing::Test {
     base::Scheduler scheduler({.virtual_time = true});
     scheduler.spawn(body);
     EXPECT_TRUE(scheduler.run().ok());
+  }
+  // A pool's file, as a store of this machine opens it.
+  [[nodiscard]] std::unique_ptr<Targets> local(const std::string& name = "p") const {
+    TargetConfig config;
+    config.mark = 0x4b52414d;
+    config.first_bytes = 2 * base::kPageBytes;
+    auto made = std::make_unique<Targets>(config);
+    TargetName parsed;
+    EXPECT_EQ("OK", parse_target_name(folder_.file(name), &parsed).ToString());
+    EXPECT_EQ("OK", made->add(parsed).ToString());
+    return made;
+  }
+  void make_file() const {
+    std::ofstream(folder_.file("p"), std::ios::binary) << "a pool";
+    std::filesystem::resize_file(folder_.file("p"), kFileBytes);
+  }
+  // The answer to the session that make_owned() has made the owner, after a restart.
+  Answer resumed() {
+    const auto owner = fresh();
+    EXPECT_EQ("OK", owner->load().ToString());
+    return owner->resume({kA, 1, 9}).answer;
   }
   void damage(size_t slot) {
     std::fstream file(record(), std::ios::in | std::ios::out | std::ios::binary);
@@ -183,6 +208,88 @@ TEST_F(PoolOwnerTest, ANewFileOfTheNameIsNobodys) {
     EXPECT_EQ("OK", owners.remove("p").ToString());
     EXPECT_FALSE(std::filesystem::exists(record()));
     EXPECT_EQ("OK", owners.remove("p").ToString()) << "it is gone";
+  });
+}
+
+TEST_F(PoolOwnerTest, AStoreThatOpensTheFileItselfReplacesTheOwnerAfterItsLease) {
+  run([&] {
+    make_file();
+    make_owned();
+    ASSERT_EQ("OK", (*local())[0].open_read_only().ToString());
+    EXPECT_EQ(resumed(), Answer::kAgain) << "reading changes nothing";
+    uint64_t begin_ns = base::boot_ns();
+    ASSERT_EQ("OK", (*local())[0].open(0).ToString());
+    EXPECT_GE(base::boot_ns() - begin_ns, kLease);
+    EXPECT_EQ(resumed(), Answer::kReplaced);
+    begin_ns = base::boot_ns();
+    ASSERT_EQ("OK", (*local())[0].open(2 * kFileBytes).ToString());
+    EXPECT_LT(base::boot_ns() - begin_ns, kLease) << "the record names nobody";
+    const auto owner = fresh();
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(fence(owner.get(), {kB, 2, 1}), Answer::kReplaced) << "the epoch has risen";
+    take(owner.get(), {kB, 3, 1});
+  });
+}
+
+TEST_F(PoolOwnerTest, ANodeThatKnowsTheOwnerNoticesThatItWasReplaced) {
+  run([&] {
+    make_file();
+    const auto owner = fresh();
+    owner->begin_new();
+    take(owner.get(), {kA, 1, 1});
+    ASSERT_EQ("OK", (*local())[0].open(0).ToString());
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(owner->resume({kA, 1, 2}).answer, Answer::kReplaced);
+    take(owner.get(), {kB, 3, 3});
+  });
+}
+
+TEST_F(PoolOwnerTest, ANewFileAndALinkReplaceTheOwnerToo) {
+  run([&] {
+    make_owned();
+    {
+      const auto made = local();
+      ASSERT_EQ("OK", (*made)[0].create(kFileBytes).ToString());
+      EXPECT_EQ(resumed(), Answer::kAgain) << "it has no name";
+      ASSERT_EQ("OK", made->complete().ToString());
+    }
+    EXPECT_EQ(resumed(), Answer::kReplaced);
+    std::filesystem::remove(record());
+    make_owned();
+    std::filesystem::create_directory(folder_.file("links"));
+    std::filesystem::create_symlink("../p", folder_.file("links/other"));
+    ASSERT_EQ("OK", (*local("links/other"))[0].open(0).ToString());
+    EXPECT_EQ(resumed(), Answer::kReplaced);
+  });
+}
+
+TEST_F(PoolOwnerTest, WithoutARecordALocalStoreMakesNone) {
+  const auto made = local();
+  ASSERT_EQ("OK", (*made)[0].create(kFileBytes).ToString());
+  ASSERT_EQ("OK", made->complete().ToString());
+  EXPECT_FALSE(std::filesystem::exists(record()));
+}
+
+TEST_F(PoolOwnerTest, ADamagedRecordKeepsALocalStoreFromThePool) {
+  run([&] {
+    make_owned();
+    damage(0);
+    damage(1);
+    {
+      const auto made = local();
+      ASSERT_EQ("OK", (*made)[0].create(kFileBytes).ToString());
+      EXPECT_TRUE(made->complete().IsCorruption());
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("p")));
+    make_file();
+    const Status damaged = (*local())[0].open(2 * kFileBytes);
+    EXPECT_TRUE(damaged.IsCorruption()) << damaged.ToString();
+    EXPECT_NE(damaged.message().find("delete the record's file"), std::string::npos) << damaged.ToString();
+    EXPECT_EQ(std::filesystem::file_size(folder_.file("p")), kFileBytes);
+    EXPECT_EQ("OK", (*local())[0].open_read_only().ToString());
+    std::filesystem::remove(record());
+    EXPECT_EQ("OK", (*local())[0].open(0).ToString());
+    EXPECT_FALSE(std::filesystem::exists(record()));
   });
 }
 

@@ -21,6 +21,7 @@
 #include "rdma/shm/shm.h"
 #include "scale/remote_link.h"
 #include "scale/remote_medium.h"
+#include "scale/target.h"
 #include "scale/testing/serving_node.h"
 #include "scale/volume.h"
 
@@ -394,6 +395,23 @@ TEST_F(PoolOwnership, WhoHasLeftIsNotWaitedFor) {
   EXPECT_EQ("OK", next->ask(PoolOp::kRemove).ToString());
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
   EXPECT_FALSE(std::filesystem::exists(scratch_.file(".p.owner"))) << "the record is gone with its pool";
+}
+
+TEST_F(PoolOwnership, AStoreThatOpenedTheFileMeanwhileHasReplacedTheOwner) {
+  const auto owner = make_owner();
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  node_.reset();
+  {
+    Targets local;
+    TargetName name;
+    ASSERT_EQ("OK", parse_target_name(scratch_.file("p"), &name).ToString());
+    ASSERT_EQ("OK", local.add(name).ToString());
+    ASSERT_EQ("OK", local[0].open(0).ToString());
+  }
+  node_.emplace(&network_, scratch_.path());
+  EXPECT_TRUE(owner->resume().IsBusy());
+  EXPECT_TRUE(owner->client->replaced());
+  EXPECT_EQ("OK", make_owner()->take(PoolOp::kOpen).ToString());
 }
 
 TEST_F(PoolOwnership, OtherSessionsDoNothingWithAPool) {

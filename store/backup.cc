@@ -140,17 +140,14 @@ class Salvager {
   std::string value_;
 };
 
-}  // namespace
-}  // namespace store
-
-Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
+Status salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
                const std::function<void(double)>& progress) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds_of_copy(options));
-  store::ReadOnlyPool source;
+  BONSAI_RETURN_IF_ERROR(check_bounds_of_copy(options));
+  ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
   creating.key_format = source.pool().key_format();
-  store::Salvager salvager(source, report);
+  Salvager salvager(source, report);
   BONSAI_RETURN_IF_ERROR(salvager.analyse());
   if (options.pool_bytes == 0) {
     uint64_t bytes = 0, target_bytes = 0;
@@ -158,16 +155,16 @@ Status Salvage(const std::string& from, const Options& options, const std::strin
     for (size_t i = 0; i < source.volume().targets(); ++i) {
       target_bytes = std::max(target_bytes, source.volume().target_bytes(i));
     }
-    BONSAI_RETURN_IF_ERROR(store::size_copy(bytes, target_bytes, to, &creating));
+    BONSAI_RETURN_IF_ERROR(size_copy(bytes, target_bytes, to, &creating));
   }
-  store::NewPool copy;
+  NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
   BONSAI_RETURN_IF_ERROR(salvager.copy_all(&copy.db(), progress));
   return copy.complete();
 }
 
-Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds_of_copy(options));
+Status checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
+  BONSAI_RETURN_IF_ERROR(check_bounds_of_copy(options));
   Options creating = options;
   const Stats stats = db->GetStats();
   BONSAI_CHECK(stats.targets >= 1);
@@ -177,12 +174,12 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
   if (options.pool_bytes == 0) {
     uint64_t bytes = 0;
     BONSAI_RETURN_IF_ERROR(db->Scan(scan, {}, [&](std::string_view key, std::string_view value) {
-      bytes += store::record_bytes(key.size(), value.size());
+      bytes += record_bytes(key.size(), value.size());
       return true;
     }));
-    BONSAI_RETURN_IF_ERROR(store::size_copy(bytes, stats.pool_bytes / stats.targets, to, &creating));
+    BONSAI_RETURN_IF_ERROR(size_copy(bytes, stats.pool_bytes / stats.targets, to, &creating));
   }
-  store::NewPool copy;
+  NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
   Status written;
   uint64_t count = 0;
@@ -195,6 +192,18 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
   BONSAI_RETURN_IF_ERROR(copy.complete());
   if (records != nullptr) *records = count;
   return Status::OK();
+}
+
+}  // namespace
+}  // namespace store
+
+Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
+               const std::function<void(double)>& progress) {
+  return store::with_memory([&] { return store::salvage(from, options, to, report, progress); });
+}
+
+Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
+  return store::with_memory([&] { return store::checkpoint(db, options, to, snapshot, records); });
 }
 
 }  // namespace bonsai

@@ -141,11 +141,13 @@ class Checker {
 
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress,
              const Options& options) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
-  store::ReadOnlyPool source;
-  BONSAI_RETURN_IF_ERROR(source.open(path, options));
-  *report = CheckReport();
-  return store::Checker(source.volume(), source.pool(), report, progress).run();
+  return store::with_memory([&] {
+    BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
+    store::ReadOnlyPool source;
+    BONSAI_RETURN_IF_ERROR(source.open(path, options));
+    *report = CheckReport();
+    return store::Checker(source.volume(), source.pool(), report, progress).run();
+  });
 }
 
 }  // namespace bonsai

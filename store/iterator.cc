@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "store/damage.h"
+#include "store/options.h"
 
 namespace bonsai::store {
 
@@ -21,6 +22,16 @@ bool IteratorImpl::begin() {
 void IteratorImpl::fail(Status status) {
   valid_ = false;
   status_ = std::move(status);
+}
+
+// A range that was copied in part is not looked at: only a seek goes on.
+template <class Move>
+void IteratorImpl::with_memory_or_fail(Move move) {
+  Status status = with_memory([&] {
+    move();
+    return Status::OK();
+  });
+  if (!status.ok()) fail(std::move(status));
 }
 
 void IteratorImpl::keep(const Index::Window& window) {
@@ -99,14 +110,20 @@ void IteratorImpl::land() {
 void IteratorImpl::SeekToFirst() { Seek({}); }
 
 void IteratorImpl::SeekToLast() {
-  if (!begin()) return;
+  if (begin()) with_memory_or_fail([this] { seek_to_last(); });
+}
+
+void IteratorImpl::seek_to_last() {
   load_below(Fence::infinite());
   at_ = records_.size();
   settle_backward();
 }
 
 void IteratorImpl::Seek(std::string_view key) {
-  if (!begin()) return;
+  if (begin()) with_memory_or_fail([&] { seek(key); });
+}
+
+void IteratorImpl::seek(std::string_view key) {
   const std::string wanted(key);  // the view may point into what is replaced now
   load_from(Fence(wanted), 0);
   at_ = 0;
@@ -115,7 +132,10 @@ void IteratorImpl::Seek(std::string_view key) {
 }
 
 void IteratorImpl::SeekForPrev(std::string_view key) {
-  if (!begin()) return;
+  if (begin()) with_memory_or_fail([&] { seek_for_prev(key); });
+}
+
+void IteratorImpl::seek_for_prev(std::string_view key) {
   const std::string wanted(key);
   load_from(Fence(wanted), 0);
   at_ = records_.size();
@@ -127,13 +147,13 @@ void IteratorImpl::Next() {
   BONSAI_CHECK(valid_);
   valid_ = false;
   ++at_;
-  settle_forward();
+  with_memory_or_fail([this] { settle_forward(); });
 }
 
 void IteratorImpl::Prev() {
   BONSAI_CHECK(valid_);
   valid_ = false;
-  settle_backward();
+  with_memory_or_fail([this] { settle_backward(); });
 }
 
 std::string_view IteratorImpl::key() const {

@@ -46,6 +46,11 @@ class IteratorImpl final : public Iterator {
     bool large;
   };
   bool begin();
+  template <class Move>
+  void with_memory_or_fail(Move move);
+  void seek_to_last();
+  void seek(std::string_view key);
+  void seek_for_prev(std::string_view key);
   void keep(const index::Index::Window& window);
   void load_from(const base::Fence& at, size_t ranges_ahead);
   void load_below(const base::Fence& fence);

@@ -346,7 +346,9 @@ Status OpenForTest(const Options& options, const TestOptions& test, const std::s
   return Status::OK();
 }
 
-Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
+namespace {
+
+Status describe(const std::string& path, std::string* text, const Options& options) {
   BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
@@ -355,6 +357,12 @@ Status DescribeMedium(const std::string& path, std::string* text, const Options&
   BONSAI_RETURN_IF_ERROR(targets[0].describe(text));
   if (name.role != scale::TargetRole::kUnsaid) *text += ", for " + std::string(role_text(name.role));
   return Status::OK();
+}
+
+}  // namespace
+
+Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
+  return store::with_memory([&] { return describe(path, text, options); });
 }
 
 }  // namespace bonsai

@@ -84,7 +84,9 @@ TEST_F(RemovalTest, ThatWasInterruptedIsDoneAgain) {
     folder_.write("served/b", bytes);
     EXPECT_FALSE(use(path, Options()).ok());
     EXPECT_EQ("OK", Remove(path).ToString());
-    EXPECT_TRUE(std::filesystem::is_empty(folder_.file("served")));
+    for (const auto& left : std::filesystem::directory_iterator(folder_.file("served"))) {
+      EXPECT_EQ(left.path().filename(), ".a.owner") << "the record of the file that was removed by hand";
+    }
     EXPECT_TRUE(Remove(path).IsIoError()) << "there is nothing";
   }
 }

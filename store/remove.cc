@@ -16,8 +16,9 @@
 #include "store/target_config.h"
 
 namespace bonsai {
+namespace {
 
-Status Remove(const std::string& path, const Options& options) {
+Status remove(const std::string& path, const Options& options) {
   BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   std::vector<scale::TargetName> names;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_names(path, &names));
@@ -42,6 +43,12 @@ Status Remove(const std::string& path, const Options& options) {
   volume.reset();
   for (const auto& target : targets) BONSAI_RETURN_IF_ERROR(target->remove());
   return Status::OK();
+}
+
+}  // namespace
+
+Status Remove(const std::string& path, const Options& options) {
+  return store::with_memory([&] { return remove(path, options); });
 }
 
 }  // namespace bonsai

@@ -11,12 +11,16 @@
 
 namespace bonsai::base {
 
-// Thread-safety: one owner. Allocates only to grow.
+// Thread-safety: one owner. Allocates only to grow, and not below what reserve() asked for.
 template <class T>
 class ReadyQueue {
  public:
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] size_t size() const { return count_; }
+
+  void reserve(size_t elements) {
+    while (ring_.size() < elements) grow();
+  }
 
   void push(T value) {
     if (count_ == ring_.size()) grow();

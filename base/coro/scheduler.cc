@@ -62,6 +62,10 @@ void Scheduler::reset(uint64_t seed) {
 
 Scheduler::Coroutine* Scheduler::unused_coroutine() {
   if (unused_.empty()) {
+    // Room for all, so that no coroutine needs memory to be resumed or to end.
+    if (all_.size() == all_.capacity()) all_.reserve(std::max<size_t>(16, 2 * all_.capacity()));
+    unused_.reserve(all_.capacity());
+    ready_.reserve(all_.capacity());
     const Stack stack = take_stack(options_.stack_bytes);
     if (stack.bottom == nullptr) return nullptr;
     all_.push_back(std::make_unique<Coroutine>(this, all_.size(), stack));

@@ -52,8 +52,7 @@ struct ShmStarted {
       bool named = false;
       for (size_t i = 0; i < each.list->size(); ++i) named = named || each.list->request(i).peer == peer;
       if (!named) continue;
-      BONSAI_CHECK(each.peers > 0);
-      if (--each.peers == 0) each.due_ns = 0;
+      if (each.peers != 0 && --each.peers == 0) each.due_ns = 0;
     }
     std::stable_partition(lists.begin(), lists.end(), [](const Started& each) { return each.due_ns == 0; });
   }

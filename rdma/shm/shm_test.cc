@@ -350,7 +350,8 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
   list.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 64));
   ASSERT_TRUE(pair.here->post(&list).ok());
   EXPECT_EQ(pair.here->poll(), 0u);
-  EXPECT_TRUE(pair.here->wait(list, 1).IsUnavailable()) << "20 ms are not over";
+  const bool waits = pair.here->wait(list, 1).IsUnavailable();
+  EXPECT_TRUE(waits || base::now_ns() - begin_ns >= 20'000'000u) << "20 ms are not over";
   EXPECT_TRUE(pair.here->wait(list, kShmLimitMs).ok());
   EXPECT_GE(base::now_ns() - begin_ns, 20'000'000u);
   WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, for any number in flight
