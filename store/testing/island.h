@@ -32,6 +32,8 @@ struct Island {
   [[nodiscard]] std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> all;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      // The record of who owned a pool last is no part of the pool.
+      if (entry.path().filename().string().front() == '.') continue;
       std::string content(std::filesystem::file_size(entry.path()), '\0');
       std::ifstream(entry.path(), std::ios::binary).read(content.data(), static_cast<std::streamsize>(content.size()));
       all[entry.path().filename()] = std::move(content);
