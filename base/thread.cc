@@ -319,7 +319,8 @@ uint64_t BoundedWait::passed_ns(uint64_t now) const {
 
 uint64_t BoundedWait::watch_ns() {
   const uint64_t now = now_ns();
-  if (counted_to_ns_ != 0) counted_ns_ += std::min(now - counted_to_ns_, kWatchStepNsMax);
+  const uint64_t step_ns_max = std::min(kWatchStepNsMax, std::max<uint64_t>(limit_ms_ / 4, 1) * kNsPerMs);
+  if (counted_to_ns_ != 0) counted_ns_ += std::min(now - counted_to_ns_, step_ns_max);
   counted_to_ns_ = now;
   return counted_ns_;
 }

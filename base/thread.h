@@ -149,7 +149,8 @@ class BoundedWait {
   void pause();
 
   // Replaces pause() in waits that poll a device and then block on it: returns the time since its first call, where
-  // each step counts at most kWatchStepNsMax. The limit counts from the first call. Cost: one reading of the clock.
+  // each step counts at most kWatchStepNsMax, and at most a quarter of the limit: a process that was stopped once looks
+  // again. The limit counts from the first call. Cost: one reading of the clock.
   uint64_t watch_ns();
 
   [[nodiscard]] const char* name() const { return name_; }

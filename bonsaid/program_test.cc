@@ -271,7 +271,8 @@ TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
     }
     EXPECT_EQ(bonsai("put", {"--pool=shm://n/b", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "others are";
     writer->signal(SIGCONT);
-    EXPECT_TRUE(writer->prints("\n" + std::to_string(before + 100) + "\n")) << writer->err();
+    EXPECT_TRUE(writer->prints("\n" + std::to_string(before + 100) + "\n"))
+        << writer->out().substr(writer->out().size() - std::min<size_t>(writer->out().size(), 400)) << writer->err();
     writer->signal(SIGKILL);
     EXPECT_EQ(writer->wait(), 128 + SIGKILL);
     expect_written("shm://n/a", last_number(writer->out()));
