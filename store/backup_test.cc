@@ -68,8 +68,11 @@ class BackupTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return status.ok() ? content_of(db.get()) : Content();
   }
+  // Without a node's records of owners.
   [[nodiscard]] size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_.file("")), {}));
+    const std::filesystem::directory_iterator all(folder_.file(""));
+    return static_cast<size_t>(std::count_if(
+        begin(all), end(all), [](const auto& entry) { return entry.path().filename().string().front() != '.'; }));
   }
 
   ScratchFolder folder_;
