@@ -18,8 +18,8 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr uint64_t kBytes = uint64_t{1} << 20;
-constexpr uint64_t kMark = 0x4b52414d;
+constexpr uint64_t kMadeBytes = uint64_t{1} << 20;
+constexpr uint64_t kTargetMark = 0x4b52414d;
 constexpr base::Site kTargetFlushSite{"test.flush"}, kTargetFenceSite{"test.fence"};
 
 class TargetTest : public ::testing::TestWithParam<bool> {
@@ -28,7 +28,7 @@ class TargetTest : public ::testing::TestWithParam<bool> {
 
   static TargetConfig config() {
     TargetConfig config;
-    config.mark = kMark;
+    config.mark = kTargetMark;
     config.first_bytes = 2 * base::kPageBytes;
     return config;
   }
@@ -53,7 +53,7 @@ class TargetTest : public ::testing::TestWithParam<bool> {
   // One whose creation has ended: the mark is replaced.
   void create(const std::string& name) const {
     const auto made = targets(name_of(name));
-    ASSERT_EQ("OK", (*made)[0].create(kBytes).ToString());
+    ASSERT_EQ("OK", (*made)[0].create(kMadeBytes).ToString());
     const auto volume = made->hooked_volume();
     constexpr uint64_t kWord = 1;
     volume->nt_copy(Addr(0, 0), &kWord, sizeof kWord, kTargetFlushSite);
@@ -69,17 +69,17 @@ TEST_P(TargetTest, ANewOneHasNoNameBeforeItIsComplete) {
   {
     const auto made = targets(name_of("p"));
     Target& target = (*made)[0];
-    ASSERT_EQ("OK", target.create(kBytes).ToString());
-    EXPECT_EQ(target.bytes(), kBytes);
+    ASSERT_EQ("OK", target.create(kMadeBytes).ToString());
+    EXPECT_EQ(target.bytes(), kMadeBytes);
     EXPECT_NE(target.medium_text().find("domain ADR"), std::string::npos) << target.medium_text();
     EXPECT_FALSE(std::filesystem::exists(file("p")));
   }
   EXPECT_FALSE(exists("p", false)) << "it is gone";
   create("p");
   EXPECT_TRUE(exists("p", true));
-  EXPECT_EQ(std::filesystem::file_size(file("p")), kBytes);
+  EXPECT_EQ(std::filesystem::file_size(file("p")), kMadeBytes);
   const auto second = targets(name_of("p"));
-  ASSERT_FALSE((*second)[0].create(kBytes).ok() && second->complete().ok()) << "the name is taken";
+  ASSERT_FALSE((*second)[0].create(kMadeBytes).ok() && second->complete().ok()) << "the name is taken";
   EXPECT_EQ("OK", (*second)[0].remove().ToString());
   EXPECT_TRUE(std::filesystem::exists(file("p"))) << "that one was another";
 }
@@ -88,10 +88,10 @@ TEST_P(TargetTest, WhatIsWrittenToItsMediumIsReadFromIt) {
   const uint64_t content[2] = {17, 18};
   {
     const auto made = targets(name_of("a") + "," + name_of("b"));
-    for (const auto& target : *made) ASSERT_EQ("OK", target->create(kBytes).ToString());
+    for (const auto& target : *made) ASSERT_EQ("OK", target->create(kMadeBytes).ToString());
     EXPECT_EQ(made->need_hooks(), GetParam());
     const auto volume = made->hooked_volume();
-    volume->nt_copy(Addr(1, kBytes / 2), content, sizeof content, kTargetFlushSite);
+    volume->nt_copy(Addr(1, kMadeBytes / 2), content, sizeof content, kTargetFlushSite);
     ASSERT_TRUE(volume->fence(kTargetFenceSite));
     for (const auto& target : *made) EXPECT_EQ("OK", target->sync().ToString());
     ASSERT_EQ("OK", made->complete().ToString());
@@ -100,7 +100,7 @@ TEST_P(TargetTest, WhatIsWrittenToItsMediumIsReadFromIt) {
   const auto read = targets(name_of("a") + "," + name_of("b"));
   ASSERT_EQ("OK", read->open_read_only().ToString());
   const auto volume = read->product_volume();
-  EXPECT_EQ(0, std::memcmp(volume->resident(Addr(1, kBytes / 2)), content, sizeof content));
+  EXPECT_EQ(0, std::memcmp(volume->resident(Addr(1, kMadeBytes / 2)), content, sizeof content));
   EXPECT_FALSE(volume->has_far());
 }
 
@@ -111,27 +111,27 @@ TEST_P(TargetTest, AnEnlargedOneGetsItsSizeBack) {
     Target& target = (*opened)[0];
     bool found = false;
     ASSERT_EQ("OK", target.exists(false, &found).ToString());
-    ASSERT_EQ("OK", target.open(kBytes / 2).ToString());
+    ASSERT_EQ("OK", target.open(kMadeBytes / 2).ToString());
     EXPECT_FALSE(target.enlarged());
     target.shrink_back();
-    EXPECT_EQ(target.bytes(), kBytes) << "as it was";
+    EXPECT_EQ(target.bytes(), kMadeBytes) << "as it was";
   }
   const auto opened = targets(name_of("p"));
   Target& target = (*opened)[0];
-  ASSERT_EQ("OK", target.open(2 * kBytes).ToString());
-  EXPECT_EQ(target.bytes(), 2 * kBytes);
+  ASSERT_EQ("OK", target.open(2 * kMadeBytes).ToString());
+  EXPECT_EQ(target.bytes(), 2 * kMadeBytes);
   EXPECT_TRUE(target.enlarged());
   target.shrink_back();
   EXPECT_FALSE(target.enlarged());
-  EXPECT_EQ(std::filesystem::file_size(file("p")), kBytes);
+  EXPECT_EQ(std::filesystem::file_size(file("p")), kMadeBytes);
   EXPECT_EQ("OK", target.remove().ToString());
   EXPECT_FALSE(std::filesystem::exists(file("p")));
   EXPECT_EQ("OK", target.remove().ToString()) << "nothing to do";
 }
 
 TEST_P(TargetTest, UnfinishedFilesAreDiscardedWhenThatIsAskedForAlone) {
-  std::ofstream(file("p"), std::ios::binary).write(reinterpret_cast<const char*>(&kMark), sizeof kMark);
-  std::filesystem::resize_file(file("p"), kBytes);
+  std::ofstream(file("p"), std::ios::binary).write(reinterpret_cast<const char*>(&kTargetMark), sizeof kTargetMark);
+  std::filesystem::resize_file(file("p"), kMadeBytes);
   EXPECT_TRUE(exists("p", false));
   EXPECT_TRUE(std::filesystem::exists(file("p")));
   EXPECT_FALSE(exists("p", true));
@@ -150,7 +150,7 @@ TEST_P(TargetTest, AMissingOneIsNotOpened) {
 TEST_P(TargetTest, TheLabelNamesEachMediumOnceWithItsRole) {
   const auto made =
       targets(name_of("a") + "?role=log," + name_of("b") + "?role=dnodes," + name_of("c") + "?role=dnodes");
-  for (const auto& target : *made) ASSERT_EQ("OK", target->create(kBytes).ToString());
+  for (const auto& target : *made) ASSERT_EQ("OK", target->create(kMadeBytes).ToString());
   const std::string medium = (*made)[0].medium_text();
   EXPECT_EQ(made->medium_text(), medium + ", for log; " + medium + ", for dnodes");
   for (const auto& target : *made) target->set_role(TargetRole::kBoth);
@@ -170,7 +170,7 @@ TEST(TargetsTest, MemoryIsOfThisProcessAlone) {
   ASSERT_TRUE(parse_target_name("shm://node/word", &remote).ok());
   EXPECT_TRUE(targets.add(remote).IsInvalidArgument());
   ASSERT_EQ("OK", targets.add(plain).ToString());
-  ASSERT_EQ("OK", targets[0].create(kBytes).ToString());
+  ASSERT_EQ("OK", targets[0].create(kMadeBytes).ToString());
   EXPECT_EQ(targets[0].medium_text(), "DRAM (no NVM), volatile");
   EXPECT_FALSE(std::filesystem::exists("word"));
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,22 +70,24 @@ class OpenTest : public ::testing::Test {
   }
   // Expects that the open fails so, says a remedy that contains `says`, leaves *db alone and changes no file.
   void expect_refused(const std::string& path, const Options& options, Code code, const std::string& says) {
-    std::vector<std::pair<std::filesystem::path, std::string>> before;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.file(""))) {
-      before.emplace_back(entry.path(), bytes_of(entry.path().string()));
-    }
+    const auto before = files();
     std::unique_ptr<DB> db;
     const Status status = open_db(options, path, &db);
     EXPECT_EQ(status.code(), code) << status.ToString();
     EXPECT_NE(status.message().find(says), std::string_view::npos) << status.ToString();
     EXPECT_EQ(db, nullptr);
-    for (const auto& [file, bytes] : before) EXPECT_TRUE(bytes_of(file.string()) == bytes) << file << " has changed";
-    size_t files = 0;
+    const auto after = files();
+    EXPECT_EQ(after.size(), before.size()) << "a failed open leaves nothing behind";
+    for (const auto& [file, bytes] : before) EXPECT_TRUE(after.contains(file) && after.at(file) == bytes) << file;
+  }
+  // By name, without a node's records of owners.
+  [[nodiscard]] std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.file(""))) {
-      static_cast<void>(entry);
-      ++files;
+      const std::string path = entry.path().string();
+      if (entry.path().filename().string().front() != '.') all[path] = bytes_of(path);
     }
-    EXPECT_EQ(files, before.size()) << "a failed open leaves nothing behind";
+    return all;
   }
 
   ScratchFolder folder_;

@@ -137,7 +137,8 @@ class DB {
   // InvalidArgument (options, names, roles, secret; targets that do not belong together: from two pools, a copy of
   // another target, or an older copy from before the last open), NoSpace (file system full; no further thread or
   // memory), Unavailable (a node does not answer within Options::fabric_wait_ms_max). On error no existing file is
-  // changed, here or on a node, unless a medium fails while it is written. Of several targets a copy of one from before
+  // changed, here or on a node, unless a medium fails while it is written. (A node's record of who had the pool last is
+  // no part of the pool.) Of several targets a copy of one from before
   // such a failure may then be rejected as older than the others: put back copies of all targets from one time. A
   // crashed pool is recovered first; recovery time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
