@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <utility>
 
 #include "base/check.h"
 #include "base/coro/scheduler.h"
@@ -41,6 +42,12 @@ std::vector<std::vector<std::string>> parse(const char* text) {
     }
   }
   return programs;
+}
+
+// The action without the number of its key.
+std::string_view name_of(std::string_view action) {
+  const bool has_key = !action.empty() && action.back() >= '0' && action.back() <= '9';
+  return action.substr(0, action.size() - (has_key ? 1 : 0));
 }
 
 // Counts the steps of a run and calls back at one of them.
@@ -114,8 +121,8 @@ class Rig {
     for (const std::string& action : before_) perform(action, last);
     if (Verdict verdict = run_programs(&steps); !verdict.ok) return verdict;
     hoard(false);
-    perform("s", last);
-    for (uint64_t key = 0; key < what_.keys; ++key) perform("g" + std::to_string(key), last);
+    perform("scan", last);
+    for (uint64_t key = 0; key < what_.keys; ++key) perform("get" + std::to_string(key), last);
     snapshots_.clear();
     steps_last_ = steps.steps;
     if (!error_.empty()) return Verdict::wrong(error_);
@@ -154,7 +161,7 @@ class Rig {
 
   // Brings the tables of the keys' bnodes near their bound. They are at their smallest after a few drains with few
   // keys.
-  void fill_nearly() {
+  void crowd() {
     for (uint64_t key = 0; key < (what_.spread ? what_.keys : 1); ++key) {
       for (uint64_t i = 0; i < kNearlyFullKeys; ++i) {
         const uint64_t number = (what_.spread ? (key + 1) * kSpread : 0) + kNearlyFullFirst + i;
@@ -182,7 +189,7 @@ class Rig {
     if (!refuses(status)) expect_ok(status, "drain");
   }
 
-  // Of a put or a batch: one that was refused has changed nothing.
+  // Ends a put or a batch. A refused one has changed nothing.
   void finish_update(Recorder::Lane* lane, uint64_t operation, const Status& status, const char* what) {
     if (refuses(status)) return lane->withdraw_update(operation);
     expect_ok(status, what);
@@ -210,59 +217,65 @@ class Rig {
     if (!status.ok() && error_.empty()) error_ = what + ": " + status.ToString();
   }
 
-  void perform(const std::string& action, size_t lane_number) {
-    Recorder::Lane lane = recorder_->lane(static_cast<uint32_t>(lane_number));
-    const uint64_t key = action.size() > 1 ? static_cast<uint64_t>(action[1] - '0') : 0;
-    BONSAI_CHECK(key < what_.keys);
-    switch (action[0]) {
-      case 'p':
-        return update(&lane, OpKind::kPut, {{key, ++value_}});
-      case 'P':
-        return multi_put(&lane, batch_of_all());
-      case 'E':
-        return multi_put(&lane, {{0, ++value_}, {what_.keys - 1, ++value_}, {0, ++value_}});
-      case 'S':
-        return session(&lane);
-      case 'x':
-        return update(&lane, OpKind::kDelete, {{key, kAbsent}});
-      case 'b':
-        return update(&lane, OpKind::kBatch, batch_of_all());
-      case 'B':
-        return update(&lane, OpKind::kBatch, {{0, ++value_}, {what_.keys - 1, kAbsent}});
-      case 'w':
-        return long_batch(&lane, lane_number, key);
-      case 'W':
-        return late_batch(lane_number, key);
-      case 'q':
-        return await_late_batch(key);
-      case 'F':
-        return fill_up(lane_number, key);
-      case 'g':
-        return get(&lane, key);
-      case 'm':
-        return multi_get(&lane);
-      case 's':
-        return scan(&lane);
-      case 'i':
-        return iterate(&lane);
-      case 'n':
-        return take_snapshot(&lane, lane_number);
-      case 'o':
-        return read_snapshot(&lane, lane_number);
-      case 'f':
-        return fill_and_empty();
-      case 'r':
-        return drain();
-      case 'c':
-        return fill_nearly();
-      case 'h':
-        return hoard(true);
-      case 'H':
-        return hoard(false);
-      default:
-        BONSAI_CHECK(!"an unknown action");
+  // One action of a program in flight.
+  struct Turn {
+    Recorder::Lane* lane;
+    size_t lane_number;
+    uint64_t key;
+  };
+  using Performer = void (*)(Rig* rig, const Turn& turn);
+
+  // Null: there is no such action.
+  static Performer performer_of(std::string_view action) {
+    static constexpr std::pair<std::string_view, Performer> kActions[] = {
+        {"put",
+         [](Rig* rig, const Turn& turn) {
+           rig->update(turn.lane, OpKind::kPut, {{turn.key, ++rig->value_}});
+         }},
+        {"delete",
+         [](Rig* rig, const Turn& turn) {
+           rig->update(turn.lane, OpKind::kDelete, {{turn.key, kAbsent}});
+         }},
+        {"get", [](Rig* rig, const Turn& turn) { rig->get(turn.lane, turn.key); }},
+        {"multi-get", [](Rig* rig, const Turn& turn) { rig->multi_get(turn.lane); }},
+        {"multi-put", [](Rig* rig, const Turn& turn) { rig->multi_put(turn.lane, rig->batch_of_all()); }},
+        {"multi-put-equal", [](Rig* rig, const Turn& turn) { rig->multi_put(turn.lane, rig->equal_keys()); }},
+        {"session", [](Rig* rig, const Turn& turn) { rig->session(turn.lane); }},
+        {"batch", [](Rig* rig, const Turn& turn) { rig->update(turn.lane, OpKind::kBatch, rig->batch_of_all()); }},
+        {"batch-delete", [](Rig* rig, const Turn& turn) { rig->batch_delete(turn.lane); }},
+        {"scan", [](Rig* rig, const Turn& turn) { rig->scan(turn.lane); }},
+        {"iterate", [](Rig* rig, const Turn& turn) { rig->iterate(turn.lane); }},
+        {"snapshot", [](Rig* rig, const Turn& turn) { rig->take_snapshot(turn.lane, turn.lane_number); }},
+        {"read-snapshot", [](Rig* rig, const Turn& turn) { rig->read_snapshot(turn.lane, turn.lane_number); }},
+        {"drain", [](Rig* rig, const Turn&) { rig->drain(); }},
+        {"fill-near", [](Rig* rig, const Turn& turn) { rig->fill_near(turn.lane_number, turn.key); }},
+        {"long-batch", [](Rig* rig, const Turn& turn) { rig->long_batch(turn.lane, turn.lane_number, turn.key); }},
+        {"late-batch", [](Rig* rig, const Turn& turn) { rig->late_batch(turn.lane_number, turn.key); }},
+        {"await-late", [](Rig* rig, const Turn& turn) { rig->await_late_batch(turn.key); }},
+        {"fill-and-empty", [](Rig* rig, const Turn&) { rig->fill_and_empty(); }},
+        {"crowd", [](Rig* rig, const Turn&) { rig->crowd(); }},
+        {"take-space", [](Rig* rig, const Turn&) { rig->hoard(true); }},
+        {"give-space", [](Rig* rig, const Turn&) { rig->hoard(false); }},
+    };
+    for (const auto& [name, performer] : kActions) {
+      if (name == action) return performer;
     }
+    return nullptr;
   }
+
+  void perform(std::string_view action, size_t lane_number) {
+    const std::string_view name = name_of(action);
+    const uint64_t key = name.size() < action.size() ? static_cast<uint64_t>(action.back() - '0') : 0;
+    BONSAI_CHECK(key < what_.keys);
+    const Performer performer = performer_of(name);
+    BONSAI_CHECK(performer != nullptr && "an action of protocol_rig.h");
+    Recorder::Lane lane = recorder_->lane(static_cast<uint32_t>(lane_number));
+    performer(this, {&lane, lane_number, key});
+  }
+
+  std::vector<Cell> equal_keys() { return {{0, ++value_}, {what_.keys - 1, ++value_}, {0, ++value_}}; }
+
+  void batch_delete(Recorder::Lane* lane) { update(lane, OpKind::kBatch, {{0, ++value_}, {what_.keys - 1, kAbsent}}); }
 
   std::vector<Cell> batch_of_all() {
     std::vector<Cell> cells;
@@ -291,18 +304,18 @@ class Rig {
     }
   }
 
-  // Keys beside a key, of a program. They are no part of the history.
+  // A neighbour of a key, for one program. Neighbours are no part of the history.
   [[nodiscard]] std::string key_beside(uint64_t key, size_t lane_number, uint64_t i) const {
     return key_of(key) + '.' + std::to_string(lane_number) + '.' + std::to_string(100 + i);
   }
 
-  void fill_up(size_t lane_number, uint64_t key) {
+  void fill_near(size_t lane_number, uint64_t key) {
     std::vector<std::string> keys;
     for (uint64_t i = 0; i < kFilling; ++i) keys.push_back(key_beside(key, lane_number, i));
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     std::vector<Status> statuses(keys.size());
     db_->MultiPut(views, views, statuses);
-    for (const Status& status : statuses) expect_ok(status, "filling up");
+    for (const Status& status : statuses) expect_ok(status, "filling near");
   }
 
   void long_batch(Recorder::Lane* lane, size_t lane_number, uint64_t key) {
@@ -332,7 +345,7 @@ class Rig {
     }
   }
 
-  // Puts in one call; each is an update by itself.
+  // Puts in one call; each is an update of its own.
   void multi_put(Recorder::Lane* lane, const std::vector<Cell>& cells) {
     std::vector<std::string> keys, values;
     std::vector<uint64_t> operations;
@@ -481,7 +494,7 @@ class Rig {
     lane->add_read(OpKind::kSnapshotRead, held.invoke, held.ret, scan_of(db_.get(), held.snapshot.get()));
   }
 
-  // What was done and seen until the crash, and what the copy of that moment recovers to.
+  // Compares the history until the crash with the state that the copy of that moment recovers to.
   Verdict check_crash_at(const History& history, uint64_t tick) {
     std::unique_ptr<DB> recovered;
     if (Status status = store_.open_copy(&recovered); !status.ok()) {
@@ -530,6 +543,17 @@ class Rig {
 };
 
 }  // namespace
+
+bool performs(const ProtocolCase& what, std::string_view action) {
+  for (const char* text : {what.before, what.programs}) {
+    for (const std::vector<std::string>& program : parse(text)) {
+      if (std::any_of(program.begin(), program.end(), [&](const auto& each) { return name_of(each) == action; })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
 
 ProtocolResult run_case(const ProtocolCase& what, const ProtocolStore& store, uint64_t seed, uint64_t schedules) {
   ProtocolResult result;

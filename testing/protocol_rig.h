@@ -6,24 +6,32 @@
 // medium, which holds exactly what is durable, is copied at one seeded step; the copy is then recovered, and its state
 // must explain what was done and seen until that step.
 //
-// A program is a text of actions:
-//   p0  put key 0        x0  delete key 0      g0  get key 0        m   multi-get of all keys
-//   P   multi-put of all keys                       E   multi-put of key 0, the last key, and key 0 once more
-//   S   session: put and delete key 0, delete and put the last key, as one group
-//   b   batch: put all keys     B   batch: put key 0, delete the last key
-//   Three actions on neighbours of key 1: keys in its bnode that only this program uses (cases of spread keys).
-//   F1  multi-put of many neighbours; two such calls fill a bnode and the successor that is made for them
-//   w1  batch that stays in flight for long: the keys before and after key 1, and many neighbours between them
-//   W1  batch from neighbours of the key before to one neighbour of key 1: where key 1's bnode is a pending successor
-//       and full, the batch stacks another one
-//   q1  wait until such a batch is visible
-//   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
-//   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
-//   c   (before the programs) twelve neighbours of each key: four more fill the smallest table, and writers then plan
-//       successors, as the background does with a bnode above the high-water mark
-//   h   takes all free space of the pool: offloads find none, updates may be answered with NoSpace
-//   H   gives it back; so does the end of the programs
-//   n   take a snapshot, release the one before                     o   read all keys through it by gets and a scan
+// A program is a text of actions, separated by spaces. A digit after an action is the number of its key.
+//   put0  delete0  get0   put, delete or get key 0
+//   multi-get             all keys
+//   multi-put             all keys, each an update of its own
+//   multi-put-equal       key 0, the last key, and key 0 once more
+//   session               put and delete key 0, delete and put the last key, as one group
+//   batch                 put all keys
+//   batch-delete          a batch: put key 0, delete the last key
+//   scan                  all keys
+//   iterate               an iterator, forward and back
+//   snapshot              take a snapshot, release the one before
+//   read-snapshot         read all keys through it by gets and a scan
+//   drain                 Drain, which replaces the bnodes
+// Actions on neighbours of key 1: keys in its bnode that only this program uses (cases of spread keys).
+//   fill-near1            multi-put of many neighbours; two such calls fill a bnode and the successor made for them
+//   long-batch1           a long batch: the keys before and after key 1, and many neighbours between them
+//   late-batch1           a batch from neighbours of the key before to one neighbour of key 1. Where key 1's bnode is a
+//                         full, pending successor, the batch stacks another one
+//   await-late1           wait until such a batch is visible
+// Actions on the pool
+//   fill-and-empty        (before the programs) fill the gaps of spread keys and empty them, so that updates and a
+//                         Drain then merge ranges
+//   crowd                 (before the programs) put twelve neighbours of each key. Four more fill the smallest table,
+//                         and writers then plan successors, as the background does above the high-water mark
+//   take-space            take all free space of the pool: offloads find none, updates may end with NoSpace
+//   give-space            give it back; so does the end of the programs
 // Programs that run together are separated by '|'.
 #ifndef BONSAI_TESTING_PROTOCOL_RIG_H_
 #define BONSAI_TESTING_PROTOCOL_RIG_H_
@@ -32,6 +40,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bonsai/db.h"
@@ -42,19 +51,22 @@ namespace bonsai::testing {
 struct ProtocolCase {
   const char* name;
   uint64_t keys;         // keys 0..keys-1
-  const char* before;    // done one by one before the programs start
+  const char* before;    // one program, which ends before the others start
   const char* programs;  // run together
   bool spread = false;   // other records between the keys, so that the keys are in different bnodes
 };
 
-// How the rig gets at stores.
+// Whether some program of the case has the action; `action` without the number of a key.
+bool performs(const ProtocolCase& what, std::string_view action);
+
+// The rig's access to stores.
 struct ProtocolStore {
   // Opens an empty store, for `schedules_per_store` runs of one case.
   std::function<std::unique_ptr<DB>()> open;
-  // Crash runs only: copies what is durable now; opens the copy. Both empty: no crash runs.
+  // Crash runs only: copies the durable bytes; opens the copy. Both empty: no crash runs.
   std::function<void()> copy_durable;
   std::function<Status(std::unique_ptr<DB>*)> open_copy;
-  // Takes all free space of the open store's pool, or gives it back. Empty: cases with `h` cannot run.
+  // Takes all free space of the open store's pool, or gives it back. Empty: cases with take-space cannot run.
   std::function<void(bool take)> hoard;
   uint64_t schedules_per_store = 200;
 };
