@@ -53,7 +53,7 @@ class Heap {
   void give_back();
 
   static constexpr size_t kReserveRegionsMax = 8;
-  // Makes the reserve so many regions large; initially 0. False: the system gives no memory, and the heap is short.
+  // Sets the size of the reserve in regions; initially 0. False: the system gives no memory, and the heap is short.
   bool set_reserve(size_t regions);
   // Tries to fill the reserve. True: it is full.
   bool refill();

@@ -11,7 +11,7 @@
 namespace bonsai::base {
 namespace {
 
-// Of the standard library's memory, that a step of background work may take.
+// Memory of the standard library that a step of background work may take.
 constexpr size_t kWorkBytes = size_t{64} << 10;
 // Blocks of an update group or a batch up to this size come from the reserve, should the system have none.
 constexpr size_t kReserveServesBytes = size_t{1} << 20;

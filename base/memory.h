@@ -5,8 +5,9 @@
 // them at random. Builds with sanitizers use operator new instead, which sanitizers check.
 //
 // When memory runs out. The heaps have a reserve while a MemoryReserve is held. Once a block comes from it, memory is
-// scarce: whoever would fill more memory waits, or refuses, and what frees memory goes on. So an operation in flight
-// does not run out of memory in its middle, unless the reserve is used up, too: then std::bad_alloc is thrown.
+// scarce: operations that would fill more memory wait, or are refused, and work that frees memory goes on. So an
+// operation in flight does not run out of memory in its middle, unless the reserve is used up, too: then std::bad_alloc
+// is thrown.
 //
 // Thread-safety: everything from any thread; any thread may free a block.
 #ifndef BONSAI_BASE_MEMORY_H_

@@ -75,10 +75,10 @@ inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 // The number of processors on which the calling thread may run; at least 1.
 [[nodiscard]] unsigned processors();
 
-// Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
-// done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
-// order. If the system gives fewer threads, it uses those. What a call throws it throws, when those that have begun
-// have ended; the others are left out.
+// Calls work(i) for each i below `count`, on `threads` threads including the caller, and returns when all calls have
+// ended. Requires: the calls may run at the same time and in any order, and end without help. With one thread: in
+// order. If the system gives fewer threads, it uses those. If a call throws, the calls that have begun end, the others
+// are left out, and the exception is thrown here.
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
 
 // Binds the calling thread to the `index`-th of the processors that it may run on, modulo their number. Errors:

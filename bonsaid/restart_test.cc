@@ -78,7 +78,7 @@ class Load {
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
-  // Returns when each thread has done so many further operations.
+  // Returns when each thread has done `operations` further operations.
   void await(uint64_t operations) {
     for (uint64_t i = 0; i < kThreads; ++i) {
       const uint64_t until = done_[i].load() + operations;
@@ -93,7 +93,8 @@ class Load {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  // Requires: ended. How many milliseconds the longest of so many operations in a thousand took, and the longest.
+  // Two waits in milliseconds: the longest except for the `in_a_thousand` longest of a thousand, and the longest.
+  // Requires: ended.
   [[nodiscard]] std::pair<uint64_t, uint64_t> waits(uint64_t in_a_thousand) const {
     std::vector<uint64_t> all;
     for (const std::vector<uint64_t>& mine : us_) all.insert(all.end(), mine.begin(), mine.end());

@@ -62,8 +62,8 @@ void Index::note_scan(Bnode* bnode, const persist::Dnode& dnode) {
   if (dnode.note_scan(slots != nullptr ? slots->used() : 0)) compactions_.ask(bnode);
 }
 
-// A reader that has read all of a dnode without metadata has what its metadata is made of, and nobody reads it again.
-// If the dnode is not the key's any more, somebody else sees to it.
+// Uploads metadata after a reader has read all of a dnode without it: it has all bytes that the metadata is made of,
+// and no other reader need read them again. If the dnode is not the key's any more, its successor's readers do this.
 void Index::upload_metadata(const Key& key, const persist::Dnode& dnode, persist::RunReader* reader) {
   if (dnodes_.metadata()) replacer_.upload_metadata(newest_successor(tree_.find_to_read(key), key), &dnode, reader);
 }
@@ -349,9 +349,9 @@ class Index::Pieces {
   Window* const window_;
 };
 
-// A scan of few records from `start` on in a range that has one dnode. So many records on in the dnode's oldest run it
-// has enough, unless some were deleted: there the window ends, and updates after it are not looked at. The dnode may
-// be read before the updates, which are newer than what it says, whenever they came.
+// Scans few records from `start` on in a range that has one dnode. In the dnode's oldest run the scan has enough after
+// `records_max` records, unless some were deleted: the window ends there, and updates after it are not read. The dnode
+// may be read before the updates: they are newer than its entries, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
                      uint64_t records_max, persist::RunReader* reader, Window* window) {
   const base::Fence& hi = bnode->hi();
@@ -433,8 +433,9 @@ std::span<const char> Index::prefetch_following(const ScanAhead& ahead) const {
   return dnode->oldest_run(dnodes_.volume());
 }
 
-// Reads what the bnode and those that follow have to be carried, as far as so many records go, in one list; nothing if
-// the bnode's is here. A bnode that is replaced meanwhile has other runs: these are read when the scan is there.
+// Reads, in one list, the runs of the bnode and its next neighbours that must be carried, as far as `records_max`
+// records reach; none if those of the bnode are here. If a bnode is replaced meanwhile, its other runs are read when
+// the scan gets there.
 void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, ScanAhead* ahead) const {
   const scale::Volume& volume = dnodes_.volume();
   const persist::Dnode* first_dnode = first.base().dnode();

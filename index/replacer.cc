@@ -87,7 +87,8 @@ class Replacer::Jobs {
   Status unread_;
 };
 
-// Returns the jobs that were not needed. What finds no memory for its place is not offloaded any more.
+// Returns the jobs that were not needed. A job that finds no memory for its place in the queue is not offloaded any
+// more.
 Replacer::Jobs::~Jobs() {
   try {
     for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {

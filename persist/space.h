@@ -76,10 +76,10 @@ class Space {
   // Ends the slide. `copied`: the copy is in use, nobody reads the old place any more, and it now belongs to the piece.
   // Otherwise the slide was given up. May be called by any thread.
   void end_slide(bool copied);
-  // Begins to make `window`, a range of any target, the new piece. What is free in the window is withheld at once, and
-  // so is what free() returns to it later. When all of it is withheld, the exchange ends and the old piece is freed.
-  // Meanwhile the caller moves what is in the window, by cut_relocation_reserve(). False, with nothing changed, if the
-  // bytes in use there are not `used_bytes`. Requires: relocation_reserve() has bytes.
+  // Begins to make `window`, a range of any target, the new piece. The free space in the window is withheld at once,
+  // and so is space there that free() returns later. When all of it is withheld, the exchange ends and the old piece is
+  // freed. Meanwhile the caller moves the runs in the window, by cut_relocation_reserve(). False, with nothing changed,
+  // if the bytes in use there are not `used_bytes`. Requires: relocation_reserve() has bytes.
   [[nodiscard]] bool begin_exchange(Piece window, uint64_t used_bytes);
   // Ends the exchange because something in the window cannot be moved. The piece keeps its place and present length.
   void give_up_exchange();

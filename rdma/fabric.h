@@ -56,7 +56,7 @@ struct Hello {
 // of the listening worker's fabric; must not call the fabric.
 using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
-// What a provider and its device can do. Constant for a fabric's life.
+// Capabilities of a provider and its device. Constant for a fabric's life.
 struct Capabilities {
   std::string text;                        // e.g. "shm, in process"; stamped on results
   bool emulated = true;                    // no network is crossed

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is connected to a server of pools. An attachment is one store's way to one pool: all connections that its lanes
-// have made at one time. They have one number (Hello::node), which a later attachment does not use again.
+// The attachments to a server of pools. An attachment is one store's way to one pool: all connections that its lanes
+// have made together. They have one number (Hello::node), which a later attachment does not use again.
 //
-// A number names an attachment in messages and answers, and others may know it. So it is bound to the link's random
-// bits (Hello::session), which only that link and this server know: nobody takes another's place by its number.
+// A number names an attachment in messages and answers, and other clients may learn it. So it is bound to the link's
+// random bits (Hello::session), which only that link and this server have: no other client takes its place by the
+// number.
 //
 // Thread-safety: all methods.
 #ifndef BONSAI_SCALE_ATTACHMENTS_H_

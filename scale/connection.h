@@ -59,7 +59,7 @@ class Connection {
   // It is open, and no request has failed.
   [[nodiscard]] bool usable() const { return is_open() && persist_->peer().usable(); }
 
-  // How often it was opened: what names an earlier peer is not posted.
+  // The number of openings. A list that names the peer of an earlier opening is not posted.
   [[nodiscard]] uint64_t openings() const { return openings_; }
   // Requires: open.
   [[nodiscard]] rdma::Peer& peer() { return persist_->peer(); }
@@ -131,7 +131,7 @@ struct LinkTarget {
   Spread spread;
   std::vector<std::unique_ptr<Connection>> connections;  // by lane; none: the pool was given back
 
-  // Of the caller that connects it anew.
+  // For the caller that makes the connections anew.
   base::YieldingMutex connecting{"link.connecting"};
   uint64_t attempt_due_ns = 0;  // when the next attempt may begin
 };

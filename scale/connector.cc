@@ -16,11 +16,11 @@ namespace {
 
 constexpr uint64_t kConnectPauseMs = 1;  // between two attempts to open
 constexpr uint64_t kLastTryMsMax = 200;
-// Of one attempt's waits: an outage counts no longer steps.
+// The bound of one attempt's waits: an outage counts no longer steps.
 constexpr uint64_t kAttemptMsMax = base::BoundedWait::kWatchStepNsMax / base::kNsPerMs;
 constexpr uint64_t kAttemptsMin = 4;                // fit in the limit
 constexpr uint64_t kPauseNs = 10 * base::kNsPerMs;  // between attempts
-// A target whose updates have failed is tried for at most one part in so many of the time.
+// A target whose updates have failed is tried for at most a kLostShare-th of the time.
 constexpr uint64_t kLostShare = 5;
 
 base::Probe reconnected{"link.reconnected"};
@@ -120,7 +120,7 @@ void Connector::end_outage(const std::string& node) const {
   outages_.erase(node);
 }
 
-// Ends all connections. What was in flight is complete then, and nothing of it arrives here any more.
+// Ends all connections. Their requests are complete then, and no byte of them arrives here any more.
 void Connector::close(LinkTarget* target) const {
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     const std::lock_guard lock(lanes_[lane]->mutex);

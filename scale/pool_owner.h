@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who owns a pool: the node's register of it (membership/owner_register.h) with its clock, and its durable record in a
-// file beside the pool, FOLDER/.POOL.owner (membership/page.h). docs/nodes.md has the protocol.
+// The owner of a pool: the node's register of it (membership/owner_register.h) with its clock, and its durable record
+// in a file next to the pool, FOLDER/.POOL.owner (membership/page.h). docs/nodes.md has the protocol.
 //
 //   PoolOwner    the owner of one pool
 //   PoolOwners   those of a folder, shared by all servers of a process that serve it
 //   take_over_record()   for a store that opens the pool's file itself
 //
-// Whoever has the pool's file locked goes by the record, and only he writes it. The register outlives the lock: while
-// the record says what the register says, it knows the last grant.
+// The process that has the pool's file locked obeys the record, and only it writes the record. The register outlives
+// the lock: while the record agrees with the register, the time of the last grant is known.
 //
 // Thread-safety: all methods; load(), begin_new(), take_over(), persist() and write() by one caller at a time, the one
 // that holds the lock of the pool's file.
@@ -28,7 +28,7 @@
 
 namespace bonsai::scale {
 
-// The longest lease that a node grants. For that long after the node's start nobody gets a pool without a record.
+// The longest lease that a node grants. For that long after the node's start, a pool without a record gets no owner.
 inline constexpr uint64_t kServedLeaseNsMax = 2'000'000'000;
 
 class PoolOwner {
@@ -41,12 +41,12 @@ class PoolOwner {
 
   [[nodiscard]] static std::string record_path(const std::string& folder, const std::string& pool);
 
-  // Reads the record, and repairs it where a crash left half of it. What is known of leases stays unless the record is
-  // another one than this object wrote or read last. Errors: Corruption (both copies are damaged, or the record is that
-  // of another pool), IoError, NoSpace.
+  // Reads the record, and repairs it where a crash left half of it. The knowledge about leases stays, unless the record
+  // differs from the one that this object read or wrote last. Errors: Corruption (both copies are damaged, or the
+  // record is that of another pool), IoError, NoSpace.
   Status load();
-  // The pool's file is a new one. So nobody has a lease on it, whatever record is left of an earlier file of its name.
-  // Returns the newest epoch.
+  // The pool's file is a new one. So no session has a lease on it, whatever record is left of an earlier file of its
+  // name. Returns the newest epoch.
   uint64_t begin_new();
   // Takes the pool from the session that the record names, if any, and gives it to nobody: under a new epoch, durably,
   // after a lease (kServedLeaseNsMax at most). So that session never resumes. No record: changes nothing.
@@ -68,9 +68,9 @@ class PoolOwner {
   void skip_record();
   // Makes the record durable in any case.
   Status write();
-  // Who the owner is; empty: nobody, or nobody knows. "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC".
+  // The owner; empty: none, or unknown. "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC".
   [[nodiscard]] std::string holder() const;
-  // Who owns the pool, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
+  // The owner, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
   [[nodiscard]] std::string text() const;
 
  private:

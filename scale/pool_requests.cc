@@ -18,7 +18,8 @@ namespace bonsai::scale {
 namespace {
 
 constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that reports that it is at work
-// The lease that an owner asks for. Its node renews it while it is connected, and then keeps the pool for that long.
+// The lease that an owner requests. Its node renews it while the owner is connected, and then keeps the pool for that
+// long.
 constexpr uint64_t kLeaseNs = 750'000'000;
 constexpr uint64_t kWaitNsMax = 10'000'000'000;  // for other owners' leases
 constexpr int kEpochsMax = 16;                   // that are found to be newer than the last one that was seen
@@ -83,7 +84,7 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
 }
 
 // Sends all requests before it waits for an answer. Returns when each node has answered or left; it waits for as long
-// as one of them gives signs of being at work. It waits for room, too: reads that nobody waits for may be in flight.
+// as one of them reports that it is at work. It waits for room, too: abandoned reads may be in flight.
 Status PoolRequests::await(std::span<PoolClient* const> clients) {
   size_t posted = 0;
   uint64_t beats = 0;

@@ -43,7 +43,7 @@ class PoolClient {
 
   [[nodiscard]] const TargetName& name() const { return name_; }
 
-  // By which the node knows the connections that were made at one time (Hello::node; attachments.h).
+  // The number by which the node identifies the connections that were made together (Hello::node; attachments.h).
   [[nodiscard]] uint32_t node() const { return node_; }
   // Connections that are made from now on have another number. Requires: all earlier ones are closed.
   void renumber();
@@ -71,7 +71,7 @@ class PoolClient {
   uint64_t tokens_ = 0;
   membership::SessionId session_;
   uint64_t epoch_ = 0;  // the session's; before it has one, the newest that is known
-  // What the last answer says about the owner (PoolAnswer).
+  // The owner's fields of the last answer (PoolAnswer).
   OwnerVerdict verdict_ = OwnerVerdict::kNone;
   uint64_t newest_epoch_ = 0, owner_ns_ = 0;
 };
@@ -82,11 +82,11 @@ class PoolRequests {
   PoolRequests(rdma::Worker* worker, uint64_t limit_ms, std::string fabric_text)
       : worker_(*worker), limit_ms_(limit_ms), fabric_text_(std::move(fabric_text)) {}
 
-  // Asks the node at the other end of `peer`. `bytes` and `mark` as in PoolRequest. *pool (null: nobody needs it) is
-  // set on success. Errors: what the node answered; Unavailable (no answer: the request may be in flight until the peer
-  // is closed, and may be carried out).
+  // Sends a request to the node at the other end of `peer`. `bytes` and `mark` as in PoolRequest. *pool (may be null)
+  // is set on success. Errors: those that the node answered; Unavailable (no answer: the request may be in flight until
+  // the peer is closed, and may be carried out).
   Status ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
-  // The same for the requests that open a pool: as a new session. Waits out the lease of an owner that is not connected
+  // ask() for the requests that open a pool, as a new session. Waits out the lease of an owner that is not connected
   // any more.
   Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
 

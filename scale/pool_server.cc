@@ -122,7 +122,7 @@ Status PoolServer::serve(uint64_t limit_ms) {
   return status;
 }
 
-// A sign that cannot leave at once is dropped: nobody waits for it, and the next one has the same meaning.
+// A sign that cannot leave at once is dropped: no client waits for it, and the next one has the same meaning.
 void PoolServer::send_beats() {
   for (const auto& [name, job] : jobs_) {
     ++job->beats;
@@ -290,7 +290,7 @@ Status PoolServer::grant_credits(const std::string& name, std::shared_ptr<const 
   return Status::OK();
 }
 
-// Of pools that have no owner here nothing is known yet.
+// For requests about a pool that has no owner here.
 Status PoolServer::admit_without_owner(const Job& job) {
   if (takes_pool(job.request.op)) return Status::OK();
   return job.request.op >= PoolOp::kOpen && job.request.op <= PoolOp::kRenew
@@ -298,8 +298,8 @@ Status PoolServer::admit_without_owner(const Job& job) {
              : Status::NotSupported("this node's server does not support the request; run the same version on both");
 }
 
-// Whether the caller may ask for that. It may become the owner of a pool that still has another one, whose lease has
-// run out.
+// Whether the caller may make this request. It may become the owner of a pool that still has another one, whose lease
+// has run out.
 Status PoolServer::admit(const Pool& pool, Job* job) const {
   const PoolOp op = job->request.op;
   const bool is_same_link = job->attachment.link != 0 && pool.link == job->attachment.link;
@@ -347,13 +347,13 @@ void PoolServer::carry_out(Job* job) const {
   job->over.store(true, std::memory_order_release);
 }
 
-// Answers what has been carried out. Whether there was any.
+// Answers the requests that have been carried out. False: there were none.
 bool PoolServer::end_jobs() {
   return std::erase_if(jobs_, [this](auto& entry) {
            Job& job = *entry.second;
            if (!job.over.load(std::memory_order_acquire)) return false;
            if (job.pool != nullptr) pools_.emplace(job.name, std::move(job.pool));
-           // A node that left meanwhile gets no answer, and its pool is closed as that of any other.
+           // A node that left meanwhile gets no answer, and its pool is closed like any other.
            static_cast<void>(answer(&job, job.status));
            return true;
          }) != 0;
@@ -389,7 +389,7 @@ PoolOwner::Register::Reply PoolServer::ask_register(PoolOwner* owner, Job* job) 
                       wire_text(request.holder));
 }
 
-// Sets what the answer says about the owner. OK: the sender is, or will be, the owner.
+// Sets the owner's fields of the answer. OK: the sender is, or will be, the owner.
 Status PoolServer::judge(const PoolOwner& owner, const PoolOwner::Register::Reply& reply, Job* job) {
   using Answer = PoolOwner::Register::Answer;
   job->answer.epoch = reply.epoch;
@@ -504,7 +504,7 @@ Status PoolServer::serve_bytes(Pool* pool) const {
                                           : std::span(mapping.data(), mapping.bytes());
   rdma::Rights rights;
   rights.read = rights.write = true;
-  // The lock of the file is then that of all who have it mapped, this server or not.
+  // All processes that have the file mapped then share its lock, also after this server has ended.
   const bool is_file = memory.data() == mapping.data() && mapping.fd() >= 0;
   return is_file ? fabric_->register_file(memory, rights, mapping.fd(), &pool->region)
                  : fabric_->register_region(memory, rights, &pool->region);

@@ -62,7 +62,7 @@ class PoolServer {
     uint32_t tester = 0;
     // The secret that owners must prove to have; null: everybody who reaches the address is admitted.
     const rdma::Secret* secret = nullptr;
-    // What it takes until WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
+    // The steps that make WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
     // that needs more (a file, written back by msync) is served as kAdr all the same.
     rdma::RemoteDomain domain = rdma::RemoteDomain::kAdr;
     PersistenceDomain cache_domain = PersistenceDomain::kAuto;  // as Options::persistence_domain
@@ -71,7 +71,8 @@ class PoolServer {
     std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
     uint64_t answer_ms_max = 5'000;  // how long an answer may wait until it leaves
     size_t requests_max = 4'096;     // messages that wait while one is served; at most what the fabric takes
-    // Of the folder, shared by all servers of this process that serve it. Null: there is no other.
+    // The owners of the folder's pools, shared by all servers of this process that serve it. Null: there is no other
+    // server.
     std::shared_ptr<PoolOwners> owners;
   };
 
@@ -83,10 +84,10 @@ class PoolServer {
   // The test of the fabric is over: owners are admitted, and the tester is not any more.
   void admit_owners() { *testing_ = false; }
 
-  // Takes one request, or answers one that has been carried out, if there is one within the bound; closes pools whose
-  // owners have gone, and informs who waits for a request that is being carried out. Requires: called in intervals that
-  // are far shorter than what clients wait for a silent node. Errors: Unavailable (there is none: the usual case of an
-  // idle server), InvalidArgument (a malformed request, which was dropped).
+  // Takes one request, or answers one that has been carried out, if there is one within the bound. Closes pools whose
+  // owners have gone, and informs clients that wait for a request in progress. Requires: called in intervals that are
+  // far shorter than the clients' bound for a silent node. Errors: Unavailable (there is no request: the usual case of
+  // an idle server), InvalidArgument (a malformed request, which was dropped).
   Status serve(uint64_t limit_ms);
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The serving side by itself: requests that take long, beside those that must not wait for them.
+// The serving side alone: long requests, and others that must not wait for them.
 #include "scale/pool_server.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline constexpr base::Site kSite{"pool_server_test.write"};
 constexpr uint64_t kBytes = 64 << 10;
 constexpr uint64_t kWaitMs = 20'000;
 
-// A node that takes as long as it is made to for the pool "slow".
+// A node that takes a set time for the pool "slow".
 class PoolServerTest : public ::testing::Test {
  protected:
   ~PoolServerTest() override { go_on_.store(true); }
@@ -121,7 +121,7 @@ TEST_F(PoolServerTest, SizesThatNoPoolHasAreRefusedAndThePoolStays) {
   EXPECT_TRUE(testing::read_file(scratch_.file("p")) == whole);
 }
 
-// More flush requests than the node has buffers for while it is busy: they wait. Of a link that goes the share is free.
+// More flush requests than the busy node has buffers for: they wait. When a link goes, its share becomes free.
 TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
   constexpr size_t kPools = 10, kFarApart = 128;
   const auto link = make_link(kWaitMs);
@@ -162,7 +162,7 @@ TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
   ASSERT_EQ("OK", ask(link.get(), "cut", PoolOp::kCreate, &cut).ToString());
   ASSERT_EQ("OK", ask(link.get(), "whole", PoolOp::kCreate, &whole).ToString());
   std::filesystem::resize_file(scratch_.file("cut"), 4096);
-  // A flush request by itself: a WRITE of this process would meet the missing bytes first.
+  // A flush request alone: a WRITE of this process would meet the missing bytes first.
   const auto fabric = network_.make_fabric();
   std::unique_ptr<rdma::Worker> worker;
   ASSERT_TRUE(fabric->make_worker(&worker).ok());
@@ -204,7 +204,8 @@ TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
   peer.reset();
 }
 
-// Who knows an owner's number has not its session: it does not connect as that one, and so cannot give its pool back.
+// A client that has an owner's number lacks its session: it cannot connect as that owner, and so cannot give its pool
+// back.
 TEST_F(PoolServerTest, AnotherSessionDoesNotTakeAnOwnersNumber) {
   const auto fabric = network_.make_fabric();
   std::unique_ptr<rdma::Worker> worker;
@@ -308,7 +309,7 @@ class PoolOwnership : public ::testing::Test {
     Status take(PoolOp op) {
       return PoolRequests(worker.get(), kWaitMs, "").take(client.get(), peers.back().get(), op, kBytes, 0, &pool);
     }
-    // Over a new attachment, beside the earlier one.
+    // Resumes over a new attachment, while the earlier one exists.
     Status resume() {
       client->renumber();
       const Status status = connect();

@@ -16,7 +16,7 @@
 
 namespace bonsai::scale {
 
-// Of docs/nodes.md's messages kOpen, kCreate and kCreateUnnamed are `fence`.
+// kOpen, kCreate and kCreateUnnamed are the message `fence` of docs/nodes.md.
 enum class PoolOp : uint64_t {
   kOpen = 1,      // an existing pool becomes the caller's
   kCreate = 2,    // a new pool of `bytes` zeros becomes the caller's
@@ -33,7 +33,7 @@ enum class PoolOp : uint64_t {
   kRenew = 9,  // the caller has nothing else to ask and wants a grant
 };
 
-// How a node's register (membership/owner_register.h) answered.
+// The answer of a node's register (membership/owner_register.h).
 enum class OwnerVerdict : uint64_t {
   kNone = 0,       // it was not asked
   kGranted = 1,    // `owner_ns` is the lease

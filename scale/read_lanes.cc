@@ -13,9 +13,9 @@
 namespace bonsai::scale {
 namespace {
 
-// Of the READs of a ticket that are in flight together. Who answers them sends all at once, and what some queue on the
-// way has no room for is lost and sent again after a time-out; Soft-RoCE between emulated guests does not get over
-// that. A link of 12.5 GB/s and 5 us has 64 KiB in flight.
+// The most bytes that the READs of a ticket have in flight together. The node that answers sends all at once. Bytes for
+// which a queue on the way has no room are lost, and sent again after a time-out; Soft-RoCE between emulated guests
+// does not recover from that. A link of 12.5 GB/s and 5 us has 64 KiB in flight.
 constexpr uint64_t kInFlightBytesMax = uint64_t{128} << 10;
 constexpr uint64_t kReadBytesMax = kInFlightBytesMax;  // of one READ
 
@@ -35,7 +35,7 @@ bool contains(const rdma::Region* region, const std::byte* at, uint64_t n) {
 
 }  // namespace
 
-// Which lane carries the calling thread's reads.
+// The lane of the calling thread's reads.
 size_t ReadLanes::lane_of_caller() const { return lanes_.size() == 1 ? 0 : 1 + fabric_.caller() % (lanes_.size() - 1); }
 
 rdma::Slice ReadLanes::slice_to(const LinkTarget& target, std::byte* to, uint64_t n) const {
@@ -102,7 +102,8 @@ void ReadLanes::add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, r
   lists.back().bytes += to.bytes();
 }
 
-// Requires: the lane's mutex. What a device does not take now, or is too much at a time, is posted at a later look.
+// Posts the next lists. Requires: the lane's mutex. Lists that the device does not take now, or that exceed the bound,
+// are posted by a later call.
 void ReadLanes::post(const Lane& lane, Reading* reading) {
   uint64_t in_flight = 0;
   for (size_t i = 0; i < reading->posted; ++i) {
@@ -174,7 +175,7 @@ bool ReadLanes::goes_on(size_t lane, Reading* reading, Status* status) {
   return false;
 }
 
-// What the list was to read waits for a connection. Requires: it is not pending.
+// The pieces of the list wait for a connection. Requires: it is not pending.
 void ReadLanes::put_off(Reading* reading, size_t list) {
   const rdma::WorkList& requests = *reading->lists[list].list;
   (list < reading->posted ? read_again : withdrawn).hit();

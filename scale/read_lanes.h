@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reads of a link, as base::FarReads has them. A thread reads over a lane of its own, if there are as many; READs
+// The reads of a link, as base::FarReads has them. A thread reads over a lane of its own, if there are enough; READs
 // are posted when they are begun.
 //
-// A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. What a
-// connection has left unread is read again over the next one, whose making its reader waits for (connector.h).
+// A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. Pieces that
+// a connection has left unread are read again over the next one; their reader waits until it is made (connector.h).
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_READ_LANES_H_
@@ -61,7 +61,7 @@ class ReadLanes {
     bool was_refused = false;       // by the node, once
     bool was_lost = false;          // there was an attempt to connect to a target whose updates have failed
   };
-  // Of one lane; under its mutex.
+  // The reads of one lane; under its mutex.
   struct LaneReads {
     std::map<uint64_t, Reading> readings;  // by ticket, which also says the lane
     uint64_t tickets = 0;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links to the nodes whose targets one caller names: one for each fabric, made when a target first asks for it.
+// The links to the nodes whose targets one caller names: one for each fabric, made when a target first needs it.
 //
-// The deployment's secret (rdma/credentials.h) is read when the first link is made, from the file that the options
-// name, else from the one that BONSAI_SECRET_FILE of the environment names; without either nodes are reached without
-// one.
+// The deployment's secret (rdma/credentials.h) is read when the first link is made. The options name its file; without
+// that, BONSAI_SECRET_FILE of the environment does. Without either, nodes are reached without a secret.
 //
 // Thread-safety: traffic() from any thread; the rest by one owner.
 #ifndef BONSAI_SCALE_REMOTE_LINKS_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a user names a target: a plain path, or `SCHEME://NODE/POOL` for a pool that a node of a fabric serves.
+// The names of targets: a plain path, or `SCHEME://NODE/POOL` for a pool that a node of a fabric serves.
 //
 //   /mnt/pmem/my.pool           a file or DAX device of this machine
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
 //
-// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. Other queries are
-// rejected, and never taken for a part of a file's name.
+// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. Other queries are rejected, and
+// never taken for a part of a file's name.
 #ifndef BONSAI_SCALE_TARGET_NAME_H_
 #define BONSAI_SCALE_TARGET_NAME_H_
 

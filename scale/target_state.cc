@@ -6,7 +6,7 @@ namespace {
 
 constexpr bool kInPage = true;  // a group of one is never without its member
 
-// What happened, of an event after which updates fail.
+// The text for an event after which updates fail.
 std::string_view text_of(TargetState::Event event) {
   switch (event) {
     case TargetState::Event::kReplaced:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One target's state, as its link sees it (membership/member_state.h), and why its updates have failed. The target is a
-// group of one: it is in every page.
+// The state of one target, from its link's view (membership/member_state.h), and the reason why its updates have
+// failed. The target is a group of one: it is in every page.
 //
 //   in sync     updates are posted, reads go there
 //   silent      a connection has ended: updates and reads wait for a new one
 //   lost        updates have failed for good; reads come back with a new connection
 //   read only   reads go there, updates are refused
-//   ended       somebody else owns the pool, or it was given back: everything is refused
+//   ended       another session owns the pool, or it was given back: all requests are refused
 //
 // Thread-safety: all methods.
 #ifndef BONSAI_SCALE_TARGET_STATE_H_

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
-// After so many rounds a fence that waits looks at its connections; its naps are of a millisecond then.
+// A waiting fence checks its connections after this many rounds, when each of its naps takes a millisecond.
 constexpr uint64_t kLookRounds = 2'048;
 
 base::Probe looked{"link.looked_at_a_connection"};
@@ -46,7 +46,7 @@ void WriteLanes::note(LinkTarget* target, uint64_t offset, uint64_t n) {
   if (n == 0) return;
   Noted& mine = noted_.mine();
   constexpr uint64_t kWord = sizeof(uint64_t);
-  // All words but the last go before, each by itself; the last goes with the range.
+  // All words except the last go before, one by one; the last goes with the range.
   const auto within = [&](const Store& store) {
     return store.target == target && store.offset >= offset && store.offset + kWord <= offset + n;
   };
@@ -116,7 +116,7 @@ rdma::Slice WriteLanes::source(const LinkTarget& target, const WriteRange& range
   return pool_->slice(batch->bounced.emplace_back(std::move(bounce)).get(), part);
 }
 
-// As many of the ranges as one posting takes, and as there is registered memory for.
+// Takes as many of the ranges as fit into one posting and into registered memory.
 void WriteLanes::choose(const LinkTarget& target, size_t lane, std::span<const WriteRange> ranges, Batch* batch) {
   const rdma::RemoteRegion& region = target.connections[lane]->region();
   for (const WriteRange& range : ranges) {
@@ -213,7 +213,7 @@ void WriteLanes::retire(const Noted& mine, size_t lane) {
   }
 }
 
-// Forgets what is durable, also what other threads' polls have seen, and what has failed.
+// Forgets postings that are durable or have failed, including those that another thread's poll has found durable.
 void WriteLanes::settle(Noted* mine) {
   std::erase_if(mine->posted, [](const Posted& posted) {
     return !posted.target->state.awaits_updates() || posted.target->connections[posted.lane]->answered(posted.number);
@@ -285,8 +285,8 @@ bool WriteLanes::fence(const LinkTarget& target) {
   return target.state.awaits_updates();
 }
 
-// The targets that have not answered in time what was posted before `last` (0: or have not taken what was noted) take
-// no more writes.
+// Ends updates of each target that has not answered, within the bound, postings before `last` (0: all postings, or has
+// not taken noted ranges).
 void WriteLanes::fail_late(Noted* mine, uint64_t last, const Status& why) {
   for (const Posted& posted : mine->posted) {
     if (last == 0 || posted.order < last) posted.target->state.note(TargetState::Event::kGivenUp, why);
@@ -299,8 +299,9 @@ void WriteLanes::fail_late(Noted* mine, uint64_t last, const Status& why) {
   settle(mine);
 }
 
-// A write failed. With the connection it is sent again, over the next one; not what the medium has refused, nor what
-// the node refuses twice: its answer to the first may be of an opening before. Requires: the lane's mutex.
+// Notes a failed write. If its connection failed, it is sent again over the next one. It is not sent again if the
+// medium has refused it, or the node has refused it twice: the first refusal may be about an earlier opening. Requires:
+// the lane's mutex.
 void WriteLanes::fail(LinkTarget* target, size_t lane, const Status& why) {
   const bool again = why.IsUnavailable() || (!why.IsIoError() && !target->connections[lane]->refused_again());
   target->state.note(again ? TargetState::Event::kBroken : TargetState::Event::kGivenUp, why);

@@ -44,17 +44,17 @@ class WriteLanes {
              const Connector& connector, uint64_t limit_ms)
       : lanes_(lanes), pool_(std::move(pool)), connector_(connector), limit_ms_(limit_ms) {}
 
-  // The calling thread stored the mirror's aligned word at `offset`. Of the words that it stores so and then notes, an
-  // earlier one never reaches the target after a later one: stores to one line keep their order.
+  // The calling thread stored the mirror's aligned word at `offset`. If the thread notes several such words, an earlier
+  // one never reaches the target after a later one: stores to one line keep their order.
   void note_store(LinkTarget* target, uint64_t offset);
   // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target. Requires: they
   // are resident.
   void note(LinkTarget* target, uint64_t offset, uint64_t n);
-  // The same of a copy of [src, src + n), for bytes that are not resident. Requires: of several copies that share bytes
+  // note() for a copy of [src, src + n), for bytes that are not resident. Requires: of several copies that share bytes
   // only the last one counts.
   void note_copy(LinkTarget* target, uint64_t offset, const void* src, size_t n);
-  // Posts what the thread has noted for all targets, and waits until it is durable or its target has failed. False:
-  // something may not be durable on `target`, now or at an earlier fence of any thread.
+  // Posts the thread's notes for all targets, and waits until their bytes are durable or their target has failed.
+  // False: some bytes may not be durable on `target`, from this fence or an earlier one of any thread.
   [[nodiscard]] bool fence(const LinkTarget& target);
 
  private:

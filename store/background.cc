@@ -199,8 +199,8 @@ Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which 
   return result;
 }
 
-// Where space is short one thread at a time sees to it: several would take it from each other. What replaced dnodes
-// hold comes back first, then free space is defragmented. Only what that thread is refused is an answer.
+// Where space is short, one thread at a time makes room: several would take it from each other. It first reclaims the
+// space of replaced dnodes, then defragments free space. Only a refusal of that thread is reported.
 Index::OffloadResult Background::offload_where_space_is_scarce(size_t ranges_max, Index::Which which) {
   const Index::OffloadResult first = tiers_.index->offload(ranges_max, which);
   if (first.ranges > 0 || !first.status.IsNoSpace()) return first;

@@ -2,12 +2,13 @@
 // Background work: offloading, compaction, tidying, closing the epochs of mode buffered, reclamation.
 //
 // Throttling. Writers that outrun offloading are slowed down before the log is full, by x / (1 - x) times 4 us per
-// update, at most 1 ms; x is the used share of the last sixteenth of the log before its reserve, less the quarter of it
-// in which offloading begins. A throttled writer offloads for that time, some ranges at a time; if none can be, it
-// waits. An update that still finds no room stalls (stall.h). Waking. A thread without work looks for more for 20 ms,
-// ever less often, before it sleeps. An update that finds it asleep wakes it, which costs the update some 10 us.
-// Without memory. While memory is scarce (base/memory.h) the threads offload all that they can, and nothing early. What
-// runs out of memory in its middle all the same is not continued: the volume gives up.
+// update, at most 1 ms. x is the used share of the last sixteenth of the log before its reserve, without the quarter of
+// it in which offloading begins. A throttled writer offloads for that time, some ranges at a time; if no range can be
+// offloaded, it waits. An update that still finds no room stalls (stall.h).
+// Waking. A thread without work looks for more for 20 ms, ever less often, before it sleeps. An update that finds it
+// asleep wakes it, which costs the update some 10 us.
+// Without memory. While memory is scarce (base/memory.h) the threads offload all that they can, and do no early work.
+// If work runs out of memory in its middle all the same, it is not continued: the volume gives up.
 // Without threads. Writers offload when the log is low. A get or a scan compacts what reads have requested, at most 16
 // ranges, after it has its result and outside its guard; that takes locks, so the read may wait for another thread. An
 // idle store does nothing early (early_work.h), nor does Drain.

@@ -33,7 +33,7 @@ uint64_t room_for(std::string_view key, std::string_view value) {
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
 }
 
-// Of DRAM, that a batch may take, about: a copy, the nodes, and wider tables.
+// Approximate DRAM that a batch takes: a copy, the nodes, and wider tables.
 size_t dram_bytes_of(const std::vector<const WriteBatch::Update*>& updates) {
   constexpr size_t kNodeBytes = 128;
   size_t bytes = 0;

@@ -19,9 +19,8 @@ class NewPool {
  public:
   // Errors: InvalidArgument (a file is there already), others as DB::Open.
   Status create(Options options, const std::string& path);
-  // Drains, closes and gives the pool its names. Replaces nothing, and after an error nothing has those names that has
-  // not had them before. Requires: created. Errors: as those, Busy (somebody has made a file of that name meanwhile),
-  // IoError.
+  // Drains, closes and gives the pool its names. Replaces no file, and an error leaves no new names. Requires: created.
+  // Errors: those of these steps, Busy (another process has made a file of that name meanwhile), IoError.
   Status complete();
 
   // Requires: created, not complete.

@@ -222,7 +222,7 @@ class Opener {
     return recover(&analysis);
   }
 
-  // Sets *wanted to the pool as it is to be.
+  // Sets *wanted to the pool's plan after growth.
   Status plan(persist::Pool* wanted) {
     if (options_.grow_bytes == 0 || create_) {
       *wanted = t_.pool;
@@ -238,7 +238,7 @@ class Opener {
     pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, pool.geometry());
     t_.dnodes->set_metadata(options_.metadata_upload);
-    // At least as many as some threads write at once: in a small pool that is full there is no room for an extent.
+    // At least the number of slots that some threads write at once: a small, full pool has no room for an extent.
     t_.dnodes->set_slots_ahead(std::clamp<uint64_t>(t_.space.capacity_bytes() / 16384, 16, 64));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
     pool.spread_log(&typed);
@@ -266,8 +266,8 @@ class Opener {
     for (const auto& target : *t_.targets) target->shrink_back();
   }
 
-  // A target that is named for the log was left as it is. One that keeps it alone, and was named without
-  // its role, would have bytes of no use.
+  // A target whose name has the role log keeps its size. If it stores only the log and was named without its role, it
+  // was enlarged, and the new bytes would be of no use.
   [[nodiscard]] Status check_growth() const {
     for (const auto& target : *t_.targets) {
       if (target->role() != scale::TargetRole::kLog || !target->enlarged()) continue;

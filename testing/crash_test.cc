@@ -198,7 +198,7 @@ class StoreLife final : public Explorer {
     return at;
   }
 
-  // The same image as a pool file: `bonsai check` finds no damage, the store opens it and answers, and its count of
+  // Judges the image as a pool file: `bonsai check` finds no damage, the store opens it and answers, and its count of
   // used bytes is that of the check.
   void judge_as_file(const Sample& sample) {
     ++deeds_.opened;

@@ -24,7 +24,7 @@ std::vector<Hostility> closed_descriptors();
 // Few descriptors, threads, bytes of files, locked memory and address space; an unprivileged user without a further
 // process. Under a sanitizer the limits that it cannot work with are left out.
 std::vector<Hostility> tight_limits();
-// So much address space beyond what the child has. Not imposed under sanitizers.
+// The address space that the child may take in addition. Not imposed under sanitizers.
 Hostility more_address_space(uint64_t bytes);
 
 // How a child ended: "" for exit code 0, else in words.

@@ -33,7 +33,7 @@ class Recorder {
 
   class Lane {
    public:
-    // False when so many more operations of `cells` cells altogether would not fit: the thread should stop.
+    // False when `operations` more operations of `cells` cells altogether would not fit: the thread should stop.
     [[nodiscard]] bool has_room(size_t cells, size_t operations = 1) const;
 
     // Call before an update. Returns its number for end_update.

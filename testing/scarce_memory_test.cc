@@ -38,7 +38,7 @@ Options options_of() {
   return options;
 }
 
-// What a process leaves to its parent, however it ends.
+// The results that a process leaves to its parent, however it ends.
 struct Seen {
   std::atomic<uint32_t> acknowledged[kThreads];  // each thread's first keys
   std::atomic<uint64_t> calls, refused;
@@ -172,7 +172,7 @@ class ScarceMemory : public ::testing::Test {
 };
 
 #if BONSAI_SCALABLE_MEMORY
-// So many regions, then none: while updates fill the store, and again and again afterwards.
+// The heaps get `regions` regions, then none: while updates fill the store, and again and again afterwards.
 TEST_F(ScarceMemory, AStoreOutlivesHeapsThatGetNothing) {
   for (const int64_t regions : {0, 1, 2, 3, 5, 8, 13}) {
     SCOPED_TRACE(regions);

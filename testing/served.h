@@ -41,7 +41,7 @@ class ServedFolders {
   std::map<std::filesystem::path, std::unique_ptr<scale::ServingNode>> nodes_;  // by folder
 };
 
-// The same list of targets, each on its node. Thread-safety: one thread.
+// The test's list of targets, each on its node. Thread-safety: one thread.
 inline std::string served(const std::string& path) {
   static ServedFolders folders;
   std::string names;

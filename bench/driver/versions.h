@@ -60,7 +60,7 @@ class Versions {
     std::atomic<uint32_t> least{0};
   };
 
-  // The record's cell; null if it is not sampled. Of the records that share a cell, the first one gets it.
+  // The record's cell; null if it is not sampled. If records share a cell, the first one gets it.
   Cell* cell_of(uint64_t id, bool claims) {
     const uint32_t tag = value_tag(id);
     if (tag % kSampledOneIn != 0) return nullptr;

@@ -58,9 +58,9 @@ struct FillOptions {
   uint64_t entries = 8 * 1'680;  // of the table; RCuckoo-like: of 8 a row
   // For RCuckoo-like; rows and caches follow from the other options.
   rivals::rcuckoo::ClientOptions cuckoo = {};
-  // What RCuckoo-like clients remember of rows. kOracle: all share one picture of the whole table, which is always
-  // right. kComputeNode: the clients of a node share a picture, as old as their last reads. kOwn: each client has a
-  // cache of cuckoo.cache_bytes, as in the draft's simulation.
+  // The caches of RCuckoo-like clients. kOracle: all share one picture of the whole table, which is always right.
+  // kComputeNode: the clients of a node share a picture, as old as their last reads. kOwn: each client has a cache of
+  // cuckoo.cache_bytes, as in the draft's simulation.
   enum class Memory : uint8_t { kOracle, kComputeNode, kOwn } memory = Memory::kOracle;
   double insert_share = 1;      // the rest reads
   double full_percent = 95;     // filling ends there,

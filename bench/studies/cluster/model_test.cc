@@ -184,7 +184,7 @@ TEST(DeviceModel, ShermanWithoutLocalLocksCollapses) {
   EXPECT_LT(at_many, at_some) << "more clients make it slower";
 }
 
-// What is asked for by name decides: many writers of one key are slow.
+// The named operation decides: many writers of one key are slow.
 TEST(DeviceModel, ContentionCostsUpdatesAndNotReads) {
   const Study even{.system = "RACE-like", .device = rdma::SimDevice::cx6(), .list_cpu_ns = 1'400, .updates = 1};
   Study skewed = even, reads = even;

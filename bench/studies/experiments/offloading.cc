@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// BonsaiKV scheme, index tier, table (c): what offloading saves. One thread does all the work, updates only.
+// BonsaiKV scheme, index tier, table (c): the savings of offloading. One thread does all the work, updates only.
 //
-// Data offloading throughput counts the updates against the time in which data is brought to dnodes: all that a put
-// does before (log, tree, its merge in the bnode) is left out, as it must be in the paper: there one thread
-// offloads 12 to 26 million updates a second and reads 3 million records. "With the puts" counts all time.
+// Data offloading throughput divides the updates by the time in which data is written to dnodes. It leaves out the work
+// of a put before that (log, tree, its merge in the bnode), as the paper's figure must, too: there one thread offloads
+// 12 to 26 million updates a second and reads 3 million records. "With the puts" counts all time.
 //
 // A is the product: updates are merged in place in bnodes and reach dnodes out of place. B is the naive rival: each
 // update is written to its place in its dnode and flushed there, without a log and therefore not safe in a crash
-// (patched::Patches::updates_in_place). Both look records up in groups and share one fence per group; B's writes find
+// (patched::Patches::updates_in_place). Both search records in groups and share one fence per group; B's writes find
 // the same write-combining buffer.
 #include <algorithm>
 #include <cstdio>
@@ -120,7 +120,7 @@ std::string wrr_column(double alpha) {
   return text;
 }
 
-// How much of the updates the buffer absorbs, by its size: the paper does not state its own.
+// The share of updates that the buffer absorbs, by its size: the paper does not state its own.
 Status run_buffers(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"log size", "%"}};
   for (const double alpha : kAlphas) result->columns.push_back({wrr_column(alpha), "%", true});

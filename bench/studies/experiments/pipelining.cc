@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BonsaiKV scheme, index tier, table (b): what having several operations in flight brings where reads of NVM take time,
-// beside a store that has no NVM.
+// BonsaiKV scheme, index tier, table (b): the gain of having several operations in flight where reads of NVM take time,
+// compared with a store that has no NVM.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -64,8 +64,8 @@ struct Load {
 constexpr Load kGets = {"gets", Part::kGet};
 constexpr Load kMix = {"gets and updates", Part::kMix};
 
-// Which pages a store comes by makes a difference of some percent, and so does what else the machine does. So every
-// round loads all stores anew, in another order, and at each depth they take turns there and back.
+// The pages that a store gets make a difference of some percent, and so does other load on the machine. So every round
+// loads all stores anew, in another order, and at each depth they take turns there and back.
 class Study {
  public:
   Study(const ExperimentPlan& plan, const Load& load)
@@ -110,7 +110,7 @@ class Study {
   }
 
  private:
-  // What was measured at one depth.
+  // The measurements at one depth.
   struct Cell {
     std::vector<double> figures[std::size(kVariants)];  // of every round
     double full_dram_bytes = 0, dram_only_bytes = 0;
@@ -154,7 +154,7 @@ class Study {
     return Status::OK();
   }
 
-  // What the full design keeps of the pace of DRAM-only.
+  // The share of DRAM-only's pace that the full design keeps.
   [[nodiscard]] std::string share(std::string_view name) const {
     const auto figure = [&](size_t i, size_t variant) { return median(cells_[i].figures[variant]); };
     size_t best = 0;
@@ -194,7 +194,7 @@ Status run(const ExperimentPlan& plan, const Load& load, ExperimentResult* resul
   return Status::OK();
 }
 
-// What the paper measured with counters of its NVM modules and of its network card.
+// Figures that the paper measured with counters of its NVM modules and of its network card.
 void leave_out_devices(ExperimentResult* result) {
   result->columns.push_back({"NVM GB/s", "GB/s", false, "NVM is modelled here, and the model's traffic is not NVM's"});
   result->columns.push_back({"IB Gbps", "Gbit/s", false, "all targets are local: nothing goes over a network"});
@@ -233,7 +233,7 @@ Status measure_way(const ExperimentPlan& plan, Subject* subject, unsigned depth,
   return Status::OK();
 }
 
-// What a store that is opened so reaches: rows [first, first + depths.size()).
+// The rates of a store with these options: rows [first, first + depths.size()).
 Status measure_store(const ExperimentPlan& plan, const Way& way, const std::vector<unsigned>& depths, size_t first,
                      std::vector<double>* of_rows, ExperimentResult* result) {
   const auto change = [&way](StoreOptions* options) {

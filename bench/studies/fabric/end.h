@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both ends of `bonsai-bench fabric` have: a provider, memory and one worker; and what they send each other.
+// Common parts of both ends of `bonsai-bench fabric`: a provider, memory and one worker; and the messages between them.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_END_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_END_H_
 
@@ -18,7 +18,7 @@
 
 namespace bonsai::bench {
 
-// What a message is; its first 8 bytes.
+// The kind of a message; its first 8 bytes.
 enum class OrderKind : uint64_t {
   kData = 1,  // one of a stream: taken and counted
   kEcho,      // is sent back
@@ -68,7 +68,7 @@ class FabricEnd {
   [[nodiscard]] uint64_t word(uint64_t at) const;
   void set_word(uint64_t at, uint64_t value);
 
-  // Closes a connection, and ends what was pending there.
+  // Closes a connection, and ends its pending requests.
   void close(std::unique_ptr<rdma::Peer>* peer) {
     peer->reset();
     static_cast<void>(worker_->poll());

@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using rdma::Verb;
 
-// ---- what is measured
+// ---- measurements
 
 TEST(FabricPlan, CellsAreAStarAroundTheSmallestSize) {
   const auto cells = fabric_cells({{Verb::kRead}, {4096, 64}, {1, 8}, {1, 4}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs of perftest (Debian package of that name), which measure the same on the same device. One order names
-// what both ends run.
+// The programs of perftest (Debian package of that name), which measure the same figures on the same device. One order
+// describes the programs at both ends.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_PERFTEST_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_PERFTEST_H_
 
@@ -33,11 +33,11 @@ struct PerftestOrder {
 // Requests (a multiple of the batch) that take about `ms` at this rate, within what perftest takes.
 [[nodiscard]] uint64_t perftest_iterations(const FabricCell& cell, double messages_per_s, uint64_t ms);
 
-// The figure out of what the program printed: the typical time in microseconds (of WRITE and SEND: one way), or
-// messages per second. Errors: Corruption (it is not there).
+// The figure in the program's output: the typical time in microseconds (for WRITE and SEND: one way), or messages per
+// second. Errors: Corruption (it is not there).
 Status parse_perftest(const FabricCell& cell, const std::string& output, double* figure);
 
-// Whether somebody listens on the TCP port of this machine; `table` is the text of /proc/net/tcp.
+// Whether a process listens on the TCP port of this machine; `table` is the text of /proc/net/tcp.
 [[nodiscard]] bool is_listening(const std::string& table, uint64_t port);
 
 }  // namespace bonsai::bench

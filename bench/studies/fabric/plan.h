@@ -27,13 +27,13 @@ struct FabricCell {
   uint64_t depth = 1;
 
   bool operator==(const FabricCell&) const = default;
-  // One request at a time: then a time is that of a request, and not of a queue.
+  // One request at a time: so a time is that of a request, and not of a queue.
   [[nodiscard]] bool alone() const { return batch == 1 && depth == 1; }
   // "READ 64 B", "CAS 8 B, batch 32, depth 4".
   [[nodiscard]] std::string text() const;
 };
 
-// What the user asked for.
+// The user's choices.
 struct FabricGrid {
   std::vector<rdma::Verb> verbs;
   std::vector<uint64_t> sizes, batches, depths;
@@ -60,14 +60,14 @@ struct FabricAddress {
 // Errors: InvalidArgument.
 Status parse_fabric_address(const std::string& flag, const std::string& text, FabricAddress* address);
 
-// What one measurement of a cell found.
+// The figures of one measurement of a cell.
 struct FabricSample {
   double p50_us = 0, p99_us = 0;  // from post to completion of a doorbell
   double messages_per_s = 0;
   std::optional<double> one_way_us;  // WRITE and SEND alone: half of a ping-pong, whose answer is one more of the kind
 };
 
-// Of each figure by itself.
+// The median of each figure.
 [[nodiscard]] FabricSample median(const std::vector<FabricSample>& samples);
 
 }  // namespace bonsai::bench

@@ -132,7 +132,7 @@ Status FabricProbe::stream(const FabricCell& cell, uint64_t duration_ns, uint64_
   return Status::OK();
 }
 
-// Posts what the cell asks for; requests that are in flight at once concern different bytes.
+// Posts the requests of the cell; requests that are in flight at once use different bytes.
 Status FabricProbe::launch(const FabricCell& cell, size_t place, rdma::WorkList* list) {
   list->clear();
   const uint64_t stride = std::max(cell.bytes, kLineBytes);

@@ -34,7 +34,7 @@ class FabricProbe {
   Status measure(const FabricCell& cell, uint64_t duration_ns, FabricSample* sample);
   // Asks the far side to start a server of perftest. Returns when it listens. Errors: NotSupported (it cannot).
   Status start_perftest(const PerftestOrder& order);
-  // What the far side lets everybody read, write and add to.
+  // The memory of the far side that every node may read, write and add to.
   [[nodiscard]] const rdma::RemoteRegion& far_memory() const { return far_; }
 
  private:

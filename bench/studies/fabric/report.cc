@@ -76,7 +76,7 @@ Json row_json(const FabricRow& row) {
   return json;
 }
 
-// Whether a ratio is where it should be: a time at most so much, a rate at least.
+// Whether a ratio is within its bound: for a time an upper bound, for a rate a lower one.
 bool meets_goal(const Json& row) {
   const auto ratio = row.at("ratio").get<double>();
   return row.at("perftest_us").is_number() ? ratio <= kLatencyGoal : ratio >= kRateGoal;

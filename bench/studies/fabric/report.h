@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `bonsai-bench fabric` found, as JSON (docs/results.md), and everything that is made of that: the table on the
+// The results of `bonsai-bench fabric` as JSON (docs/results.md), and everything that is made of it: the table on the
 // terminal, CSV, a picture, a section of report.html.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_REPORT_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_REPORT_H_
@@ -13,7 +13,7 @@
 
 namespace bonsai::bench {
 
-// What was measured, and in what sense its times are real.
+// The subject of the measurements, and in what sense their times are real.
 struct FabricSubject {
   std::string name;    // of the provider
   std::string text;    // Capabilities::text
@@ -41,7 +41,7 @@ struct FabricReport {
 // True when `json` is what fabric_json() makes.
 [[nodiscard]] bool is_fabric(const nlohmann::ordered_json& json);
 
-// Of such JSON.
+// All from such JSON.
 [[nodiscard]] std::string fabric_table(const nlohmann::ordered_json& fabric);
 [[nodiscard]] std::string fabric_svg(const nlohmann::ordered_json& fabric);
 [[nodiscard]] std::string fabric_section(const nlohmann::ordered_json& fabric);

@@ -22,7 +22,7 @@
 namespace bonsai::bench {
 namespace {
 
-// Of each measurement.
+// For each measurement.
 constexpr uint64_t kSimNs = 100 * base::kNsPerUs, kShmNs = 20 * base::kNsPerMs, kVerbsNs = 200 * base::kNsPerMs;
 constexpr uint64_t kConnectMsMax = 20'000;
 constexpr uint64_t kOnceMsMax = 60'000;
@@ -96,7 +96,7 @@ class Subject {
   uint64_t perftests_ = 0;
 };
 
-// Nothing is late, lost or torn here: what is shown is the number of round trips.
+// No packet is late, lost or torn here: the figure of interest is the number of round trips.
 Status Subject::open_sim() {
   choice_.sim = std::make_shared<rdma::SimNetwork>(
       rdma::SimOptions{.late_chance = 0, .torn_chance = 0, .lost_chance = 0, .ghost_chance = 0});
@@ -165,7 +165,7 @@ Status Subject::measure_perftest(const FabricCell& cell, const FabricSample& our
   return parse_perftest(cell, output, figure);
 }
 
-// The subjects that were asked for, or else those that are there.
+// The requested subjects, or by default those that exist here.
 Status open_subjects(const FabricConfig& config, const FabricListener& listener, FabricReport* report,
                      std::vector<std::unique_ptr<Subject>>* subjects) {
   std::vector<std::string> names = config.providers;

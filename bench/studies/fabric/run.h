@@ -32,13 +32,13 @@ struct FabricListener {
   std::function<void(const std::string& note)> on_note;
 };
 
-// Fills all but the manifest of *report. Errors: NotSupported (a provider that was asked for is not there, or breaks
-// what the litmus tests look at), Unavailable (the far side does not answer; interrupted), those of requests.
+// Fills all but the manifest of *report. Errors: NotSupported (a requested provider is not there, or breaks a litmus
+// test), Unavailable (the far side does not answer; interrupted), those of requests.
 Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& stop, const FabricListener& listener,
                         FabricReport* report);
 
-// Is the far side at `address` until `stop`, or with `once` until the first node that was served has gone. Errors:
-// those of opening and listening; Unavailable (`once`, and nobody came).
+// Serves as the far side at `address` until `stop`, or with `once` until the first node that was served has gone.
+// Errors: those of opening and listening; Unavailable (`once`, and no node came).
 Status serve_fabric(const FabricAddress& address, const FabricConfig& config, bool once, const std::atomic<bool>& stop,
                     const FabricListener& listener);
 

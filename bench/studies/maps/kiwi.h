@@ -4,10 +4,10 @@
 //
 // Records are in chunks, which form a list in key order; an index (a skip list) finds a chunk near a key. A chunk's
 // prefix is sorted, later puts are linked in between. A scan takes a version by incrementing a global one; puts have
-// the version that they read, so that a key has several versions only where a scan needs them. A put enters its cell
-// in the chunk's pending put array before it takes its version, and gets and scans that meet it give it one. A
-// rebalance replaces chunks by new ones: it agrees on which, freezes them, copies what is still needed, links the copy,
-// updates the index and only then lets puts into the new chunks. Whoever meets a rebalance completes it.
+// the version that they read, so that a key has several versions only where a scan needs them. A put enters its cell in
+// the chunk's pending put array before it takes its version, and gets and scans that meet it give it one. A rebalance
+// replaces chunks by new ones: it agrees on which, freezes them, copies the needed versions, links the copy, updates
+// the index and only then lets puts into the new chunks. Every thread that meets a rebalance completes it.
 //
 // The published pseudo-code leaves gaps, which are closed here:
 //   - A late helper could claim a chunk for a rebalance that had agreed to end before it. Here the helpers first agree
@@ -20,11 +20,11 @@
 //   - A removal was dropped even where a pending scan needs an older value of the key; and all versions since the
 //     oldest pending scan were kept, which may be more than fit into a chunk. Here the newest is kept and one for each
 //     pending scan, and removals that then have nothing older are dropped.
-//   - Who copies a chunk reads the pending put array before the list, as gets and scans do.
+//   - A thread that copies a chunk reads the pending put array before the list, as gets and scans do.
 // As in the authors' program, a put is not carried out by a rebalance, but begins again after it; and the index has a
 // lock for updates, which are part of rebalances. So a put waits where a preempted rebalance holds that lock.
-// Ours: values have one size, so that a cell and its value have the same number; a put whose operation would be one too
-// many at once waits for a slot.
+// Differences: values have one size, so that a cell and its value have the same number. There is a bound on operations
+// at a time; a put beyond it waits for a slot.
 #ifndef BONSAI_BENCH_STUDIES_MAPS_KIWI_H_
 #define BONSAI_BENCH_STUDIES_MAPS_KIWI_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client waits after a compare-and-swap that it lost, so that those who want the same word get in each other's
-// way less: the same policy for all rivals, truncated exponential backoff. Published of none but in SMART's RACE, so it
-// is off unless asked for.
+// The wait of a client after a compare-and-swap that it lost, so that clients of one word disturb each other less: the
+// same policy for all rivals, truncated exponential backoff. Only SMART's RACE is published with one, so it is off by
+// default.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_BACKOFF_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_BACKOFF_H_
 
@@ -15,7 +15,7 @@
 
 namespace bonsai::bench::rivals {
 
-// Of one client. Thread-safety: the connection's thread.
+// The backoff of one client. Thread-safety: the connection's thread.
 class Backoff {
  public:
   static constexpr uint64_t kBaseNs = 1'700;  // published: 4,096 cycles

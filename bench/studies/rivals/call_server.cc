@@ -24,7 +24,7 @@ Status CallServer::make(rdma::Fabric* fabric, const std::string& address, size_t
   return Status::OK();
 }
 
-// Answers that nobody waits for are completed by closing their peers.
+// Abandoned answers are completed by closing their peers.
 CallServer::~CallServer() {
   peers_.clear();
   if (worker_ != nullptr) static_cast<void>(worker_->poll());

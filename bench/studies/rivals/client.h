@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every rival offers to one coroutine of one thread of a compute node.
+// The interface of every rival to one coroutine of one thread of a compute node.
 //
-// Rivals are other systems' published protocols, built anew on Bonsai's fabric to be measured beside it. In results
-// they are called X-like. Each engine's header says which public description it follows, what is simplified, and what
-// is ours.
+// Rivals are other systems' published protocols, rebuilt on Bonsai's fabric to be measured next to it. In results they
+// are called X-like. Each engine's header says which public description it follows, what is simplified, and what
+// differs.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_CLIENT_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_CLIENT_H_
 

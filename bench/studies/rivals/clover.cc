@@ -260,7 +260,8 @@ Status CloverClient::follow(uint64_t hash, bool to_the_end, const Limit& limit, 
   return Status::OK();
 }
 
-// What an update is linked to must not be lost with a header on the way that somebody else has yet to make durable.
+// A header that another client has yet to make durable may precede the new version: a loss of it must not lose the
+// update.
 Status CloverClient::flush_passed() {
   for (const Passed& header : passed_) {
     if (options_.persist == Persist::kFlushingRead) batch_.cas(header.at, header.word, header.word, word(kOld));

@@ -25,7 +25,7 @@
 // to the records); workers of the server answer calls, and retire and recycle on the way (published: eight for calls,
 // five more for the rest). As published, keys of one 64-bit hash are one key to the
 // server and the cursors: an update of the one hides the other. Hashes of 8-byte keys are all different.
-// Ours:
+// Differences:
 //   - slabs hold the key and a CRC, and each read is verified;
 //   - old links: a slab whose versions are used up is parked for four epochs of the server, and a node that knows of
 //     two more than when it learned a link uses it no more (clover_metadata.h); a get or update of a node that knows
@@ -41,10 +41,10 @@
 //   flushing read  {WRITE 128, READ 1}; {CAS, READ 1}                                           2/4/138
 //   agent          {WRITE 128, SEND 40}; {CAS, SEND 40}, each answered by the node's processor  2/4/216
 //     for each header that the update passed on its way: {CAS to the same, READ 1} or SEND 40   +1/2/9, +1/1/40
-//     but for the agent not for one at which a CAS was lost: what flushes it had been called already
+//     with the agent, except for one at which a CAS was lost: its flush had been requested already
 // The first relies on a platform where a READ pushes earlier WRITEs to the persistence domain. Shortcuts and cursors
-// are volatile. Reads may see what is not durable yet, as in every scheme that flushes after it has written.
-// Linearizable per key. A client that dies leaks its buffers.
+// are volatile. Reads may return updates that are not durable yet, as in every scheme that flushes after it has
+// written. Linearizable per key. A client that dies leaks its buffers.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_CLOVER_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_CLOVER_H_
 
@@ -66,13 +66,14 @@
 
 namespace bonsai::bench::rivals::clover {
 
-// How slabs and headers are made durable.
+// The way to make slabs and headers durable.
 enum class Persist : uint8_t { kNone, kFlushingRead, kAgent };
 
 struct ClientOptions {
   Persist persist = Persist::kNone;
   uint64_t operation_ms_max = 10'000;
-  // How long an update waits for slabs to become free. Those of updates do once the collectors have reported them.
+  // The longest wait of an update for slabs to become free. Slabs of old versions do once the collectors have reported
+  // them.
   uint64_t buffers_ms_max = 1'000;
 };
 

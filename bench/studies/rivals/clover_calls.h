@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compute nodes ask the metadata server of the Clover-like engine, as it travels. A call has 192 bytes, one that
+// Calls of compute nodes to the metadata server of the Clover-like engine, byte by byte. A call has 192 bytes, one that
 // reports updates 560; the answer has 192.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_CLOVER_CALLS_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_CLOVER_CALLS_H_
@@ -70,8 +70,8 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 192);
 
-// What a node knows of the metadata server's epoch.
-// Memory ordering: whoever sees the time of a call sees the epoch that it was answered, or a later one.
+// A node's knowledge of the metadata server's epoch.
+// Memory ordering: a thread that reads the time of a call reads the epoch of its answer, or a later one.
 class EpochView {
  public:
   explicit EpochView(uint64_t epoch_ns) : epoch_ns_(epoch_ns) {}
@@ -112,8 +112,8 @@ class MetadataCaller {
   EpochView& epochs_;
   Batch batch_;
   uint64_t tokens_ = 0;
-  // The call, then an answer of each worker: nothing orders the WRITEs of several, and the end of one that had come
-  // already, by the words of an answer before it, would spoil the next worker's.
+  // The call, then an answer of each worker. Nothing orders the WRITEs of several workers: a shared place could get the
+  // end of one answer while the words of another one say that it is complete.
   std::unique_ptr<rdma::RegisteredMemory> memory_;
 };
 

@@ -7,7 +7,7 @@
 //   slab         header 8 | key bytes 2 | value bytes 2 | CRC-32C 4 | key | value | unused
 //   handle       memory node 6 bits | 1 + number of the slab 26 bits
 //
-// A slab's version changes when the slab is used anew, so that a link that is too old is noticed. All but the header of
+// A slab's version changes when the slab is reused, so that old links are noticed. All but the header of
 // a slab is written before the slab is linked and never again until then; the CRC is of slab version, sizes, key and
 // value.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_CLOVER_LAYOUT_H_
@@ -78,7 +78,7 @@ struct RecordHead {
 static_assert(sizeof(RecordHead) == 8);
 inline constexpr size_t kRecordAt = sizeof(Header) + sizeof(RecordHead);
 
-// The same for all nodes of a store.
+// Options that are equal on all nodes of a store.
 struct StoreOptions {
   size_t slab_bytes = kSlabBytesMin;  // 128, 256, 512, ... 32,768
   uint64_t keys_max = 1'000;
@@ -160,7 +160,7 @@ inline void encode_slab(std::byte* slab, size_t slab_bytes, uint8_t version, std
   std::memcpy(slab + sizeof header, &head, sizeof head);
 }
 
-// What the slab holds in that version. False: the bytes are torn, or not of it.
+// The slab's content in that version. False: the bytes are torn, or of another version.
 [[nodiscard]] inline bool decode_slab(const std::byte* slab, size_t slab_bytes, uint8_t version, std::string_view* key,
                                       std::string_view* value) {
   RecordHead head;

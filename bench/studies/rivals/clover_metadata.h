@@ -4,10 +4,10 @@
 //
 // Several workers answer calls, each a thread of its own, over one table. A key is in it before its shortcut is
 // written: until then the shortcut is null, or an older link than any that its readers come from, which they do not
-// follow. Slabs are used once, in order, and then again, the longest free first. Of a chain the versions before the
-// newest that is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next
+// follow. Slabs are used once, in order, and then again, the longest free first. In a chain, the versions before the
+// newest one that is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next
 // version. A slab whose versions are used up is parked until no node can have a link to any of them: kEpochsParked
-// epochs. Epochs pass only while slabs are parked, so that links may else be kept for ever, as published. Every answer
+// epochs. Epochs pass only while slabs are parked; otherwise links may be kept for ever, as published. Every answer
 // names the server's epoch. A node that knows it of a call of less than one epoch ago lags by one at most, and uses
 // links that it learned less than kEpochsCached before what it knows (clover_node.h); the last request by one is
 // carried out an epoch later at the latest. Clocks need not agree, they need only run at the same rate.
@@ -39,7 +39,7 @@ inline constexpr uint64_t kEpochsParked = 4;                  // ... it may lag 
 inline constexpr uint32_t kFirstVersion = 1;                  // memory that was never written has none
 inline constexpr uint32_t kVersionsEnd = 254;
 
-// Thread-safety: one thread for each worker; the counters when nobody serves.
+// Thread-safety: one thread for each worker; the counters while no worker serves.
 class MetadataServer {
  public:
   struct Options {
@@ -62,10 +62,10 @@ class MetadataServer {
   static Status make(rdma::Fabric* fabric, std::vector<std::string> addresses, const Options& options,
                      const std::vector<MemoryNodeName>& memory_nodes, std::unique_ptr<MetadataServer>* server);
 
-  // The memory nodes are back after a power cut, each under a name in place of its old one. Requires: nobody serves.
+  // Replaces the names of memory nodes that are back after a power cut. Requires: no worker serves.
   void rejoin(const std::vector<MemoryNodeName>& memory_nodes);
 
-  // In order to be the last of those that connections are made to.
+  // The worker's name for connections, where workers come after the memory nodes.
   [[nodiscard]] MemoryNodeName name(size_t worker) const { return {addresses_[worker], {}}; }
   [[nodiscard]] size_t workers() const { return addresses_.size(); }
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -73,7 +73,7 @@ class MetadataServer {
   // The worker answers one call. Errors: Unavailable (none came within the bound; the usual case of an idle server),
   // InvalidArgument (a malformed call, which was dropped).
   Status serve(size_t worker, uint64_t limit_ms);
-  // For how long the busiest worker was busy with calls. Requires: nobody serves, or one thread does all.
+  // The time that the busiest worker spent on calls. Requires: no worker serves, or one thread does all.
   [[nodiscard]] uint64_t busy_ns() const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of one compute node of the Clover-like engine share: cursors, and the updates that the metadata
-// server does not know of yet, with the collector that reports them.
+// Shared state of the threads of one compute node of the Clover-like engine: cursors, and the updates that the metadata
+// server has not been informed of yet, with the collector that reports them.
 //
-// Thread-safety: of ComputeNode all of it from any thread of the compute node; of Collector one thread.
+// Thread-safety: ComputeNode: any thread of the compute node; Collector: one thread.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_CLOVER_NODE_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_CLOVER_NODE_H_
 
@@ -29,10 +29,10 @@ struct Cursor {
   uint64_t epoch = 0;
 };
 
-// The newest versions that the node knows, by hash of the key; over `entries_max` the first that came goes.
+// The newest versions that the node has seen, by hash of the key. Beyond `entries_max` the oldest entry goes first.
 class CursorCache {
  public:
-  // What an entry takes: hash, link, shortcut and epoch.
+  // The size of an entry: hash, link, shortcut and epoch.
   static constexpr size_t kEntryBytes = sizeof(uint64_t) + sizeof(Cursor);
 
   // `epochs` outlives it.
@@ -87,7 +87,7 @@ class ComputeNode {
   // False: there are too many; try again.
   [[nodiscard]] bool may_update() const;
   void add_report(const Report& report);
-  // Takes the oldest of them, at most so many.
+  // Takes the oldest of them, at most `count_max`.
   [[nodiscard]] std::vector<Report> take_reports(size_t count_max);
 
  private:
@@ -99,8 +99,8 @@ class ComputeNode {
   std::deque<Report> reports_;
 };
 
-// Writes shortcuts to what was updated, then reports it. Published: four threads of each compute node; without any,
-// updates come to a stop when reports_max is reached. Requires: connection and compute node outlive it.
+// Writes the shortcuts of updated keys, then reports the updates. Published: four threads of each compute node. Without
+// a collector updates stop when reports_max is reached. Requires: connection and compute node outlive it.
 class Collector {
  public:
   static constexpr size_t kRoundMax = 32;  // updates of one round
@@ -109,7 +109,7 @@ class Collector {
 
   // One round. *collected: how many updates there were. Errors: Unavailable.
   Status collect(size_t* collected);
-  // Round after round until `stop` says so and nothing is left. Errors: those of collect().
+  // Runs rounds until `stop` is set and no update is left. Errors: those of collect().
   template <class Stop>
   Status run(Stop stop);
 

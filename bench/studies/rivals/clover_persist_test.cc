@@ -67,8 +67,8 @@ TEST_P(CloverPersistBudget, OfEachWay) {
         expect_cost({.round_trips = 3, .messages = 4, .bytes = 456}, [&] { return other->get(key(7), &value); });
       }
       EXPECT_EQ(value, "ABCDEFGH");
-      // An update that comes by it makes it durable: by CAS and READ, or by the agent that was called when a CAS was
-      // lost there.
+      // An update that passes it makes it durable: by CAS and READ, or by the agent that was called when a CAS was lost
+      // there.
       const bool agent = way.persist == Persist::kAgent;
       expect_cost({.round_trips = agent ? 5u : 6u,
                    .messages = agent ? 9u : 11u,
@@ -99,7 +99,7 @@ class Cut {
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
 
-  // Whether what is left is what the acknowledged updates, and some of the others, can have left.
+  // Whether the acknowledged updates, and some of the others, can have left this state.
   bool keeps_all() {
     std::vector<Cell> loaded;
     for (uint64_t number = 1; number <= kKeys; ++number) loaded.push_back({number, number});
@@ -110,7 +110,7 @@ class Cut {
                          : bonsai::testing::Verdict::wrong("a key could not be read");
     return bool{verdict_};
   }
-  // Whether an update survives that came by links of somebody whose own flushes never come.
+  // Whether an update survives that followed links of a client whose own flushes never come.
   bool keeps_what_came_by_links_in_flight() {
     cut_amid_ = false;
     live(0, 1, [&](rdma::Fabric* fabric, size_t) {
@@ -278,7 +278,7 @@ TEST(CloverPersist, UpdatesThatCameByLinksInFlightSurvive) {
 }
 
 TEST(CloverPersist, PlantedFaultsAreFound) {
-  // READs and atomics push all that came before them on their connection: on sim a link needs no READ of its own.
+  // READs and atomics push all earlier requests of their connection: on sim a link needs no READ of its own.
   const auto by_cuts = [](const Way& way, uint64_t seed) { return !Cut(way, seed).keeps_all(); };
   const auto by_links = [](const Way& way, uint64_t seed) {
     return !Cut(way, seed).keeps_what_came_by_links_in_flight();

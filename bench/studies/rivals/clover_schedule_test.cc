@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Clover-like engine: that histories are linearizable whatever the schedule, that slabs which are used anew mislead
-// nobody, and that the faults planted in it are found.
+// The Clover-like engine: histories are linearizable whatever the schedule, reused slabs mislead no reader, and the
+// planted faults are found.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -25,7 +25,7 @@ namespace {
 
 using bonsai::testing::budget;
 
-// Room for so many slabs after the shortcuts of up to 16 keys.
+// Room for this many slabs after the shortcuts of up to 16 keys.
 StoreOptions store_of(size_t slabs, size_t metadata_workers = 1) {
   return {.keys_max = 16, .node_bytes = 128 * (1 + slabs), .metadata_workers = metadata_workers};
 }
@@ -38,7 +38,7 @@ Counters& operator+=(Counters& sum, const Counters& one) {
   return sum;
 }
 
-// A client whose compute node now and then knows no more of a key than long ago, as one that seldom uses the key.
+// A client whose compute node now and then has an old cursor of a key, like a node that seldom uses the key.
 class RewoundClient final : public Client {
  public:
   RewoundClient(Client* inner, CursorCache* cursors, uint64_t seed) : inner_(inner), cursors_(cursors), dice_(seed) {}
@@ -143,7 +143,7 @@ TEST(Clover, IsLinearizableOnThreads) {
   EXPECT_GT(all.cas_lost + all.hops, 0u);
 }
 
-// Whether a get notices bytes of a slab that are not what was written, and finds the record when they are back.
+// Whether a get notices changed bytes of a slab, and finds the record when the right bytes are back.
 bool notices_damage(bool sim) {
   CloverRig rig({.sim = sim});
   bool noticed = false;
@@ -181,8 +181,8 @@ bool notices_slabs_used_anew() {
   return value == key(150);
 }
 
-// Whether readers with the oldest cursor that there is get what is linked, and nothing that is only written, while few
-// slabs come back again and again: until their versions are used up, and after the epochs in which they rest.
+// Whether readers with the oldest possible cursor get linked values only, and none that is merely written, while few
+// slabs are reused again and again: until their versions are used up, and after the epochs in which they rest.
 bool old_cursors_mislead_nobody() {
   CloverRig rig({.store = store_of(20), .versions_end = 12, .compute_nodes = 2});
   bool misled = false;
@@ -236,7 +236,7 @@ TEST(Clover, SlabsThatComeBackMisleadNobody) {
   EXPECT_TRUE(old_cursors_mislead_nobody());
 }
 
-// Whether nothing is retired before all reports of what is older have come; they come newest first.
+// Whether nothing is retired before all reports of older versions have come; they come newest first.
 bool gaps_keep_versions() {
   CloverRig rig({.compute_nodes = 2});
   bool kept = false;
@@ -258,7 +258,7 @@ bool gaps_keep_versions() {
 
 TEST(Clover, ReportsMayComeInAnyOrder) { EXPECT_TRUE(gaps_keep_versions()); }
 
-// What it had not reported stays linked and is found; its buffers are lost.
+// Its unreported updates stay linked and are found; its buffers are lost.
 TEST(Clover, OthersGoOnWhenAComputeNodeDies) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));

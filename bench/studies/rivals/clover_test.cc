@@ -81,7 +81,7 @@ TEST_P(CloverBudget, OfEachOperation) {
   });
 }
 
-// Since the cursor so many versions have come; the shortcut is to one of them, or to that of the cursor.
+// `foreign` versions have come since the cursor; the shortcut is to one of them, or to the cursor's.
 TEST_P(CloverBudget, OfAGetAfterForeignUpdates) {
   on_store({}, [&](CloverClient& client, CloverClient& other) {
     uint64_t number = 100;
@@ -122,7 +122,7 @@ TEST_P(CloverBudget, OfAnUpdateWhoseSwapIsLost) {
     expect_cost({.round_trips = 8, .messages = 10, .bytes = 200}, [&] { return other.update(key(7), "ABCDEFGH"); });
     ASSERT_EQ("OK", text(client.get(key(7), &value_)));
     EXPECT_EQ(value_, "ABCDEFGH");
-    // The same with a shortcut.
+    // Again, with a shortcut.
     for (const char* value : {"version1", "version2", "version3"}) ASSERT_EQ("OK", text(client.update(key(7), value)));
     collect(0);
     expect_cost({.round_trips = 4, .messages = 5, .bytes = 160}, [&] { return other.update(key(7), "shortcut"); });
@@ -160,7 +160,7 @@ TEST_P(CloverBudget, OfASlabThatWasUsedAnew) {
     expect_cost({.round_trips = 3, .messages = 5, .bytes = 464}, [&] { return client.get(key(7), &value_); });
     EXPECT_EQ(value_, "version9");
     EXPECT_EQ(client.counters().outdated, 1u);
-    // The same of an update.
+    // Again, for an update.
     for (int i = 0; i < 150; ++i) {
       ASSERT_EQ("OK", text(other.update(key(7), "version" + std::to_string(i % 10))));
       collect(1);
@@ -172,7 +172,7 @@ TEST_P(CloverBudget, OfASlabThatWasUsedAnew) {
   });
 }
 
-// As while the slab is being written anew: its header is still the old one, a word of its content is not.
+// A slab while it is being rewritten: its header is still the old one, a word of its content is new.
 TEST_P(CloverBudget, OfATornSlab) {
   on_store({}, [&](CloverClient& client, CloverClient&) {
     const Store store({});
@@ -192,7 +192,7 @@ TEST_P(CloverBudget, OfACursorThatIsTooOld) {
     for (const uint64_t number : {1, 2}) ASSERT_EQ("OK", text(client.get(key(number), &value_)));
     base::sleep_ms(1'100);
     expect_cost({.round_trips = 2, .messages = 3, .bytes = 328}, [&] { return client.get(key(1), &value_); });
-    // The node knows the epoch now, which is the one of before: nothing is parked.
+    // The node has learned the epoch, which has not changed: no slab is parked.
     expect_cost({.round_trips = 1, .messages = 2, .bytes = 136}, [&] { return client.get(key(2), &value_); });
   });
 }

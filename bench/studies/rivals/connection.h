@@ -21,7 +21,7 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
-// How a compute node gets at a memory node. Set-up information, passed on outside the fabric.
+// The name of a memory node for compute nodes. Set-up information, passed on outside the fabric.
 struct MemoryNodeName {
   std::string address;
   rdma::RemoteRegion memory;
@@ -43,7 +43,8 @@ class Connection {
   [[nodiscard]] rdma::Worker& worker() const { return *worker_; }
   [[nodiscard]] uint32_t number() const { return number_; }
   [[nodiscard]] size_t memory_nodes() const { return nodes_.size(); }
-  // What its clients wait after lost compare-and-swaps (backoff.h); 0, as they begin: nothing. Requires: no client yet.
+  // Sets the wait of its clients after lost compare-and-swaps (backoff.h); 0, the initial value: none. Requires: no
+  // client yet.
   void set_backoff(uint64_t ns) { backoff_ns_ = ns; }
   [[nodiscard]] uint64_t backoff_ns() const { return backoff_ns_; }
   // Another number each time.
@@ -71,9 +72,9 @@ class Batch {
 
   void read(Address from, rdma::Slice to);
   void write(rdma::Slice from, Address to);
-  // *old gets what the word held.
+  // *old receives the word's former value.
   void cas(Address word, uint64_t expected, uint64_t desired, rdma::Slice old);
-  // The same for the bits of masks (rdma/work.h). Requires: Capabilities::masked_cas.
+  // cas() for the bits of masks (rdma/work.h). Requires: Capabilities::masked_cas.
   void masked_cas(Address word, rdma::WorkList::Masked expected, rdma::WorkList::Masked desired, rdma::Slice old);
   void send(uint16_t node, rdma::Slice message);
   // The next request waits for the READs and atomics before it (rdma/work.h).
@@ -85,7 +86,7 @@ class Batch {
   Status run();
   // Posts only. Errors: Unavailable.
   Status post();
-  // Waits for what was posted, if anything. Errors: Unavailable.
+  // Waits for the posted requests, if any. Errors: Unavailable.
   Status finish();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory node: memory that compute nodes reach one-sided, and a worker that answers the few calls that need one.
+// A memory node: memory that compute nodes access one-sided, and a worker that answers the few calls that need one.
 //
-// Its memory is [0, fixed_bytes), whose layout is the engine's, and after it chunks that clients ask for by a call.
-// A call is a SEND of kCallBytes; its answer is WRITTEN into the caller's memory, which polls for it. A node of
+// Its memory is [0, fixed_bytes), whose layout is the engine's, and after it chunks that clients request by a call. A
+// call is a SEND of kCallBytes; its answer is WRITTEN into the caller's memory, which polls for it. A node of
 // persistent memory is also called to make bytes durable: its processor flushes them.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_MEMORY_NODE_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_MEMORY_NODE_H_
@@ -33,7 +33,7 @@ struct ChunkCall {
 };
 static_assert(sizeof(ChunkCall) == kCallBytes);
 
-// Asks for `bytes` from `offset` on to be flushed. Answered by a ChunkAnswer of that offset.
+// Requests a flush of `bytes` bytes from `offset` on. Answered by a ChunkAnswer of that offset.
 struct FlushCall {
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -59,8 +59,7 @@ class MemoryNode {
   // Errors: those of the fabric; InvalidArgument (fixed_bytes exceed bytes).
   static Status make(rdma::Fabric* fabric, const std::string& address, size_t bytes, size_t fixed_bytes,
                      std::unique_ptr<MemoryNode>* node);
-  // The same over memory of somebody else's, which outlives the node. What is in it after fixed_bytes goes out in
-  // chunks as it is.
+  // A node over memory of the caller, which outlives the node. Bytes after fixed_bytes go out in chunks unchanged.
   static Status make(rdma::Fabric* fabric, const std::string& address, std::span<std::byte> memory, size_t fixed_bytes,
                      Flush flush, std::unique_ptr<MemoryNode>* node);
 
@@ -68,7 +67,7 @@ class MemoryNode {
   // For set-up before clients come, and for tests. Shared: use base/nvm/racy_copy.h while there are clients.
   [[nodiscard]] std::byte* data() { return region_->memory().data(); }
 
-  // How much of it is in use: the fixed part, and chunks that clients have.
+  // Bytes in use: the fixed part, and the chunks of clients.
   [[nodiscard]] size_t used_bytes() const { return chunks_first_; }
   // Makes bytes durable, where the memory can be. For set-up.
   void flush(size_t offset, size_t bytes) {
@@ -110,8 +109,8 @@ class ChunkCaller {
   Connection* const connection_;
   Batch batch_;
   uint64_t tokens_ = 0;
-  // The call, then an answer of each node: nothing orders the WRITEs of several, and a word of one that had come
-  // already by the words of an answer before it would spoil the next node's.
+  // The call, then an answer of each node. Nothing orders the WRITEs of several nodes: a shared place could get a word
+  // of one answer while the words of another one say that it is complete.
   std::unique_ptr<rdma::RegisteredMemory> memory_;
 };
 

@@ -43,7 +43,7 @@
 
 namespace bonsai::bench::rivals::pactree {
 
-// What the threads of the compute node share: the page cache, the search layer, what is allocated.
+// Shared state of the threads of the compute node: the page cache, the search layer, the allocated nodes.
 // Thread-safety: any thread of the compute node.
 class ComputeNode {
  public:
@@ -124,8 +124,8 @@ class PactreeClient final : public Client {
   Counters counters_;
 };
 
-// What goes on in the background: the search layer's updates, and the write-back of pages. Published: threads that
-// sleep 200 us between rounds. Without, walks become longer, and faults write their victims back.
+// Background work: updates of the search layer, and the write-back of pages. Published: threads that sleep 200 us
+// between rounds. Without this work, walks become longer, and faults write their victims back.
 class Background {
  public:
   static constexpr uint64_t kPauseUs = 200;

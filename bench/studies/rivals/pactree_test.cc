@@ -72,14 +72,14 @@ TEST_P(PactreeBudget, OfEachOperation) {
     EXPECT_EQ(rig_->node()->data_nodes(), 12u);
     EXPECT_EQ(client.counters().splits, 11u);
     EXPECT_EQ(rig_->node()->lag(), 11u);
-    // The search layer knows one node: a walk of four pages.
+    // The search layer has one node: a walk of four pages.
     chill();
     const uint64_t hops = client.counters().hops;
     expect_cost(4, [&] { return client.get(key(4'000), &value_); });
     EXPECT_EQ(value_, key(400));
     EXPECT_EQ(client.counters().hops - hops, 11u);
     expect_cost(0, [&] { return client.get(key(4'000), &value_); });
-    // It knows all.
+    // The search layer has all nodes.
     EXPECT_EQ(rig_->node()->apply_log(), 11u);
     EXPECT_EQ(rig_->node()->lag(), 0u);
     for (const bool cold : {true, false}) {
@@ -174,13 +174,13 @@ struct Trial {
   PageCache::Counters pages;
 };
 
-// Random clients of an index over a cache of few pages, beside what goes on in the background.
+// Random clients of an index over a cache of few pages, while background work runs.
 Trial try_schedule(bool sim, uint64_t seed, size_t threads, size_t coroutines, const Judge::Mix& mix) {
   PactreeRig rig(sim, seed, {.frames = 8, .read_ahead_pages = seed % 3 == 0 ? size_t{4} : size_t{1}});
   const Shape shape{.threads = threads + 1, .coroutines = coroutines};
   const size_t clients = threads * coroutines;
   Judge judge(mix, clients);
-  // As many records as make pages come and go.
+  // Enough records that pages come and go.
   rig.run_one([&](Connection* connection) {
     PactreeClient client(connection, rig.node(), {});
     base::Random random(seed);
@@ -248,7 +248,7 @@ TEST(Pactree, IsLinearizableOnThreads) {
   EXPECT_GT(faults, 100u);
 }
 
-// Records that are there all the time are in every scan, in order and once, whatever is inserted beside them.
+// Records that are there all the time are in every scan, in order and once, whatever is inserted meanwhile.
 TEST(Pactree, ScansMissNothingThatStays) {
   for (const bool sim : {true, false}) {
     PactreeRig rig(sim, 1, {.frames = 8});
@@ -317,8 +317,8 @@ TEST(Pactree, RefusesWhatDoesNotFit) {
   }
 }
 
-// The hit ratio of LRU by Che's approximation: a page is here if it was asked for within a time that all have in
-// common.
+// The hit ratio of LRU by Che's approximation: a page is in the cache if it was used within a time that is equal for
+// all pages.
 double hit_ratio_of(const std::vector<double>& chances, double frames) {
   double low = 0, high = 1;
   const auto here = [&](double time) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compute node's local memory as a cache of the memory nodes' pages, as paging to remote memory has it: whole pages,
-// fetched when somebody needs one, written back when their frame is needed or in the background. CLOCK chooses who
-// goes.
+// fetched when an operation needs one, written back when their frame is needed or in the background. CLOCK chooses
+// the victim.
 //
 //   event                        lists/messages/bytes
 //   the page is here             none
@@ -11,9 +11,9 @@
 //     read-ahead of 8            {READ 4,096 of what is not here of 8 neighbours}              1/8/32768
 //   background write-back        {WRITE 4,096} of up to 32 pages                               1/32/131072
 //
-// A page is held by one operation at a time; while it comes or goes, nobody else can hold it. Whoever holds one and
-// wants another does so in rising order of pages.
-// Thread-safety: any thread of the compute node; each caller brings a Batch of its own.
+// A page is held by one operation at a time; while it comes or goes, no other can hold it. An operation that holds
+// several takes them in rising order of pages. Thread-safety: any thread of the compute node; each caller brings a
+// Batch of its own.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_PAGE_CACHE_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_PAGE_CACHE_H_
 
@@ -42,10 +42,11 @@ class PageCache {
     size_t frames = 1'024;  // of pages that are here
     size_t memory_nodes = 1;
     size_t node_bytes = size_t{1} << 20;  // of each
-    // A fault fetches what is not here of so many pages, from a multiple of them on; published: 8 (Linux), 1 (others).
+    // A fault fetches the missing ones of this many pages, from a multiple of them on; published: 8 (Linux), 1
+    // (others).
     size_t read_ahead_pages = 1;
-    // What a trap, the kernel and its block device cost beside the fabric. About 0 at user level, 5,000 and 30,000 to
-    // 40,000 in the published systems that page in the kernel.
+    // The cost of a trap, the kernel and its block device, without the fabric. About 0 at user level, 5,000 and 30,000
+    // to 40,000 in the published systems that page in the kernel.
     uint64_t fault_ns = 0;
   };
   struct Counters {
@@ -91,7 +92,7 @@ class PageCache {
   // Holds the page, in place of what *page held. Requires: number < pages(). Errors: Unavailable.
   Status hold(uint64_t number, Batch* batch, const Limit& limit, Page* page);
 
-  // Writes back dirty pages that nobody used since the clock's hand last passed, up to kWriteBackMax; or with `all`
+  // Writes back dirty pages that were not used since the clock's hand last passed, up to kWriteBackMax; with `all`,
   // others, too. Errors: Unavailable.
   Status write_back(bool all, Batch* batch, size_t* written);
 

@@ -101,7 +101,7 @@ TEST_P(PageCacheBudget, OfWriteBack) {
     expect_cost({.round_trips = 1, .messages = 8, .bytes = 32'768}, [&] { EXPECT_EQ(write_back(cache), 8u); });
     expect_cost({}, [&] { EXPECT_EQ(write_back(cache), 0u); });
     EXPECT_EQ(cache.counters().written_back, 40u);
-    // What was used since the hand passed is left alone, unless all is asked for.
+    // Pages that were used since the hand passed are left alone, unless `all` is given.
     write(cache, 1);
     size_t written = 1;
     ASSERT_EQ("OK", text_of(cache.write_back(false, batch_, &written)));
@@ -161,7 +161,7 @@ TEST(PageCache, WaitsForPagesThatAreHeldAndGivesUp) {
   });
 }
 
-// Clients count in the pages' words, more pages than frames, beside write-back. No count is lost.
+// Clients count in the pages' words, more pages than frames, while write-back runs. No count is lost.
 void count_in_pages(bool sim, uint64_t seed, size_t read_ahead_pages, uint64_t counts) {
   constexpr uint64_t kPages = 24;
   const size_t bytes = kPages * PageCache::kPageBytes;

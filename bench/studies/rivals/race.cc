@@ -14,7 +14,7 @@ namespace bonsai::bench::rivals::race {
 
 namespace {
 
-// The scratch memory: what is written, the answers of CASes, two combined buckets, the directory, blocks that are read.
+// The scratch memory: blocks to write, the answers of CASes, two combined buckets, the directory, blocks to read.
 constexpr size_t kBlockBytesMax = RemoteHeap::kUnitsMax * kUnitBytes;
 constexpr size_t kWordsAt = kBlockBytesMax;
 constexpr size_t kWordsMax = 32;
@@ -317,7 +317,7 @@ Status RaceClient::insert_block(View* view, uint64_t block_word, const Limit& li
   }
 }
 
-// Of several slots of the key, one by this client among them, the lowest stays. The images are of after its CAS.
+// If the key has several slots, one by this client among them, the lowest stays. The images are from after its CAS.
 Status RaceClient::resolve_duplicates(View* view, const Limit& limit) {
   for (bool have_images = true;; have_images = false) {
     if (limit.expired()) return limit.status();

@@ -18,13 +18,13 @@
 //
 // Simplified: the number of sub-tables is fixed when the table is made, as in both artefacts, where resizing is off. So
 // it is no extendible hashing, and a full pair of buckets is NoSpace. CRC-32C for their CRC; hashes of our own.
-// Ours:
+// Differences:
 //   - a key counts as absent when two looks in a row found the same slots: the two READs of one look are of different
 //     moments, and a duplicate may have moved the key from the one bucket to the other (+1/2/256 of a miss);
 //   - old blocks are freed, and reused after a while (remote_heap.h); the artefact leaks them.
 // Linearizable per key, but for a removal beside an insert of its key, as published: an insert that saw the removed
-// slot withdraws its own soon, and somebody may have read it in between. A client that dies leaks a block, or leaves a
-// second slot of its key, which readers pass over.
+// slot withdraws its own soon, and a reader may have returned it in between. A client that dies leaks a block, or
+// leaves a second slot of its key, which readers pass over.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_RACE_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_RACE_H_
 
@@ -45,13 +45,13 @@
 
 namespace bonsai::bench::rivals::race {
 
-// The same for all clients of a table.
+// Options that are equal for all clients of a table.
 struct TableOptions {
   uint32_t global_depth = 0;            // 2^depth sub-tables, at most kSubTablesMax
   uint64_t groups_per_sub_table = 100;  // of kSlotsPerGroup slots
 };
 
-// How many bytes at the start of each of `nodes` memory nodes the table takes.
+// The bytes that the table takes at the start of each of `nodes` memory nodes.
 [[nodiscard]] size_t fixed_bytes(const TableOptions& options, size_t nodes);
 // Makes an empty table in them; sub-table i is on node i modulo their number. Requires: no client yet.
 void make_table(const TableOptions& options, const std::vector<MemoryNode*>& nodes);

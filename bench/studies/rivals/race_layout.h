@@ -88,7 +88,7 @@ inline void encode_block(std::byte* to, std::string_view key, std::string_view v
   std::memset(to + bytes + sizeof crc, 0, units_of(key, value) * kUnitBytes - bytes - sizeof crc);
 }
 
-// What is in the `units` units at `block`. False: they are torn or of no block.
+// The content of the `units` units at `block`. False: they are torn or of no block.
 [[nodiscard]] inline bool decode_block(const std::byte* block, size_t units, bool verify, std::string_view* key,
                                        std::string_view* value) {
   BlockHead head;

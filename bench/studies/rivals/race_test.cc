@@ -166,7 +166,7 @@ TEST_P(RaceBudget, OfAStaleDirectory) {
   });
 }
 
-// Whether a get notices bytes of a block that are not what was written, and finds the record when they are back.
+// Whether a get notices changed bytes of a block, and finds the record when the right bytes are back.
 bool notices_damage(bool sim) {
   const TableOptions table;
   Rig rig({.sim = sim, .fixed_bytes = fixed_bytes(table, 1)});
@@ -229,7 +229,7 @@ TEST(Race, RefusesWhatDoesNotFit) {
   });
 }
 
-// How many slots each key has.
+// The number of slots of each key.
 std::map<std::string, size_t> slots_by_key(Rig* rig, const TableOptions& table) {
   std::map<std::string, size_t> slots;
   const std::byte* const memory = rig->nodes()[0]->data();
@@ -256,7 +256,7 @@ Trial try_schedule(bool sim, uint64_t seed, const Shape& shape, const Judge::Mix
   Rig rig({.sim = sim, .seed = seed, .bytes = size_t{4} << 20, .fixed_bytes = fixed_bytes(table, 1)});
   make_table(table, rig.nodes());
   Judge judge(mix, shape.clients());
-  // Removals beside inserts of their key are not linearizable, as published (race.h).
+  // Removals concurrent with inserts of their key are not linearizable, as published (race.h).
   if (mix.inserts == 0) {
     rig.run_one([&](Connection* connection) { judge.load(client_of(connection, {.table = table}).get()); });
   }
@@ -342,13 +342,13 @@ TEST(Race, RemovalsBesideInsertsLeaveOneSlotOfAKey) {
   EXPECT_LE(wrong, schedules / 100);
 }
 
-// What happens in order, in the test below.
+// The events, in order, of the test below.
 struct Events {
   bool late_looked = false, early_done = false, remover_looked = false, late_saw_both = false, read = false;
 };
 
 // As published (race.h): an insert, which saw the key absent, withdraws its slot because of one that is removed
-// meanwhile; and its value, which had been read after the removal, is gone though nobody removed it.
+// meanwhile. Its value had been read after the removal, and is gone although no client removed it.
 TEST(Race, AnInsertBesideARemovalOfItsKeyWithdraws) {
   static Events events;
   static size_t late = 0, remover = 0;  // coroutines
@@ -434,7 +434,7 @@ TEST(Race, PlantedFaultsAreFound) {
   });
 }
 
-// How full one sub-table is when an insert first finds no slot; and what the operations on it cost meanwhile.
+// The fill of one sub-table when an insert first finds no slot, and the cost of the operations on it meanwhile.
 struct Fill {
   double first_failure = 0;
   double lists_per_insert = 0;

@@ -18,15 +18,15 @@
 //   the path does not hold    {masked CAS}, search, then again                                         +1 list, and all
 //   a miss                    two looks that saw the same rows (ours)                                  +1/2/144
 //
-// An insert first searches in what the client remembers of rows (rcuckoo_search.h), where a row that it does not know
+// An insert first searches in the rows that the client remembers (rcuckoo_search.h), where an unknown row
 // counts as free; it locks the rows of the path and the key's two, reads all rows under these locks, and searches once
 // more among them. Entries move from the free end backwards: each key is in one of its rows at any moment.
-// Of the published algorithm its figures say that a new key goes to its first row, though its second may have room.
+// The published figures show that a new key goes to its first row, though its second may have room.
 // Simplified: records of 4 + 4 bytes only (no extents), neither of them zero-keyed; one memory node.
-// Ours: rows of 72 bytes for 73, as the check and the version share a word, so that entries are aligned; lock words are
-// aligned, so a message for locks of two words is two requests; a get believes a miss when two looks agree; how a
-// repair chooses between the copies of a key (rcuckoo_repair.h); emulation of masked CAS (rcuckoo_locks.h); insert
-// replaces an older record, unless keys_are_new. Linearizable per key.
+// Differences: rows of 72 bytes for 73, as the check and the version share a word, so that entries are aligned; lock
+// words are aligned, so a message for locks of two words is two requests; a get believes a miss when two looks agree;
+// how a repair chooses between the copies of a key (rcuckoo_repair.h); emulation of masked CAS (rcuckoo_locks.h);
+// insert replaces an older record, unless keys_are_new. Linearizable per key.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_RCUCKOO_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_RCUCKOO_H_
 
@@ -48,7 +48,7 @@
 
 namespace bonsai::bench::rivals::rcuckoo {
 
-// How many bytes at the start of the memory node the table takes.
+// The bytes that the table takes at the start of the memory node.
 [[nodiscard]] size_t fixed_bytes(const TableOptions& options);
 // Makes an empty table. Requires: no client yet.
 void make_table(const TableOptions& options, MemoryNode* node);
@@ -95,7 +95,7 @@ class CuckooClient final : public Client {
     return (place.distance() + 1) * kRowBytes <= options_.threshold_bytes;
   }
   Status look(const Place& place, std::array<Row, 2>* rows, bool* whole);
-  // Takes the locks of blocks and reads what the plan says.
+  // Takes the locks of blocks and reads the rows of the plan.
   Status lock_path(const Place& place, const Path& path, const Limit& limit);
   Status lock_place(const Place& place, const Limit& limit);
   void remember_rows();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What inserts of the RCuckoo-like engine cost as its table fills, against the published simulation: 128 clients, each
-// of which knows of the table what it has read itself; one row a lock, 64 locks a message, one message a list, READs
-// that cover the rows between those of a message, A* search, keys that nobody else inserts.
+// The cost of inserts of the RCuckoo-like engine as its table fills, compared with the published simulation: 128
+// clients, each of which has only the rows that it has read itself; one row a lock, 64 locks a message, one message a
+// list, READs that cover the rows between those of a message, A* search, keys that no other client inserts.
 #include <gtest/gtest.h>
 
 #include <algorithm>

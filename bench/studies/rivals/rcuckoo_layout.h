@@ -57,7 +57,7 @@ struct Entry {
   return slot;
 }
 
-// The same for all clients of a table.
+// Options that are equal for all clients of a table.
 struct TableOptions {
   uint64_t rows = 1024;  // even
   uint64_t rows_per_lock = 16;

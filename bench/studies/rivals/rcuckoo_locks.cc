@@ -155,7 +155,7 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
   return Status::OK();
 }
 
-// One list: gives back what is held out of order, asks for locks, reads rows under them.
+// One list: gives back locks held out of order, requests locks, reads rows under them.
 Status LockedRows::ask(size_t* read_end) {
   asked_ = taken_;
   while (asked_ < groups_.size() && (!alone_ || asked_ == taken_) &&
@@ -221,7 +221,7 @@ bool LockedRows::holds(uint64_t block) const {
   });
 }
 
-// Entries are whole, and nobody else writes now: a row whose seal is wrong is sealed anew.
+// Entries are whole, and no other client writes now: a row whose seal is wrong is sealed anew.
 void LockedRows::heal() {
   for (const auto& [first, rows] : reads_) {
     for (uint64_t number = first; number < first + rows; ++number) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The locks of the RCuckoo-like engine, and the rows that an operation reads and writes under them.
 //
-// Locks are taken in ascending order, several in one list; the rows are read in the same lists. What a list got beyond
-// the first lock that it did not get is given back with the next one, so that nobody waits for a lower lock than he
-// holds: no deadlock. That one asks for the refused lock alone: whoever took again at once what he gives back would
-// keep it from a client that waits for it and holds the refused one.
+// Locks are taken in ascending order, several in one list; the rows are read in the same lists. If a list
+// is refused a lock, the locks that it got after that one are given back with the next list. So no client waits for a
+// lower lock than it holds: no deadlock. The next list requests the refused lock alone: to take the others again at
+// once would keep them from a client that waits for them and holds the refused one.
 //
-// A holder that died is found out by time (rcuckoo_repair.h). So nobody holds locks for longer than suspect_ms while he
+// A dead holder is found out by time (rcuckoo_repair.h). So no client holds locks for longer than suspect_ms while it
 // waits for others.
 // Requires: a list is carried out, if at all, within suspect_ms of its posting.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_RCUCKOO_LOCKS_H_
@@ -28,10 +28,10 @@
 namespace bonsai::bench::rivals::rcuckoo {
 
 struct LockOptions {
-  // How a lock word is changed: by masked CAS; or, where the fabric has none, by CAS from what was last seen in it,
+  // The way to change a lock word: by masked CAS; or, where the fabric has none, by CAS from its last known value,
   // again whenever a neighbour's bit has changed meanwhile (LockCounters::emulation_retries).
   enum class Verb : uint8_t { kIfAble, kMaskedCas, kCas } verb = Verb::kIfAble;
-  // A message asks for so many locks at most, the last of them less than 64 after the first. Locks of two words are two
+  // The most locks that a message requests, the last of them less than 64 after the first. Locks of two words are two
   // requests, in one list.
   uint64_t locks_per_message = kLocksPerWord;
   size_t messages_per_list = 8;
@@ -64,8 +64,8 @@ class LockWords {
 
   void add_take(Batch* batch, LockGroup* group, rdma::Slice old);
   void add_release(Batch* batch, LockGroup* group, rdma::Slice old);
-  // What became of it; `old` is the answer. Requires: asked in the order of adding. *again: the bits were as they
-  // should, and only the emulation failed.
+  // Whether the change took place; `old` is the answer. Requires: called in the order of adding. *again: the bits had
+  // the expected values, and only the emulation failed.
   bool changed(const LockGroup& group, bool took, uint64_t old, bool* again);
 
  private:
@@ -76,10 +76,10 @@ class LockWords {
 // Where the rows begin in the memory of LockedRows and of Repairer: after the words that compare-and-swaps return.
 inline constexpr size_t kRowsAt = rdma::WorkList::kRequestsMax * sizeof(uint64_t);
 
-// What one operation holds. Reused. Thread-safety: one coroutine at a time.
+// The locks and rows that one operation holds. Reused. Thread-safety: one coroutine at a time.
 class LockedRows {
  public:
-  // Takes a lock that somebody holds for too long, while nothing is held here.
+  // Takes a lock that another client holds for too long, while this one holds none.
   using Suspect = std::function<Status(uint64_t lock, const Limit& limit)>;
 
   static Status make(Connection* connection, const Table& table, const LockOptions& options, size_t rows_max,
@@ -95,7 +95,7 @@ class LockedRows {
   Status take(const Limit& limit);
   // A row that was read, to be changed and written; null: it was not.
   Row* row(uint64_t number);
-  // The same; null also if nothing keeps others from changing it.
+  // row(); also null if its lock is not held, so that others may change it.
   Row* locked_row(uint64_t number) { return holds(table_.block(number)) ? row(number) : nullptr; }
   [[nodiscard]] const std::vector<std::pair<uint64_t, uint64_t>>& reads() const { return reads_; }
   // Seals the row and has it written by release(), in the order of these calls.

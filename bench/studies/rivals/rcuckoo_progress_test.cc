@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// That inserts of the RCuckoo-like engine come to an end: however little a client remembers, and however many want the
-// same locks. Whoever gives up after its bound leaves nothing taken.
+// Inserts of the RCuckoo-like engine end: however little a client remembers, and however many want the same locks. A
+// client that gives up after its bound leaves no lock taken.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 using bonsai::testing::budget;
 
-// A cache of one row knows no path. What an insert has met in vain, it keeps in mind.
+// A cache of one row has no path. An insert remembers the rows that it has visited in vain.
 TEST(CuckooProgress, AnInsertEndsHoweverLittleTheClientRemembers) {
   for (const uint64_t rows_per_lock : {1, 4}) {
     const TableOptions table{.rows = 64, .rows_per_lock = rows_per_lock};

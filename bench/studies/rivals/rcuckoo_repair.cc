@@ -53,7 +53,7 @@ Status Repairer::run(uint64_t lock, const Limit& limit) {
   BONSAI_RETURN_IF_ERROR(batch_.run());
   if (answered(0) != view.lease) return Status::OK();  // somebody else repairs
   base::step("rcuckoo.repair");
-  // The lock is that of the dead client for sure: who repaired it meanwhile would have had the lease.
+  // The lock is certainly that of the dead client: a client that repaired it meanwhile would have had the lease.
   for (uint64_t block = lock; block < table_.blocks(); block += table_.lock_bits()) {
     BONSAI_RETURN_IF_ERROR(repair_block(block));
   }

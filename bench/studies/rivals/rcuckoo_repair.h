@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets right what a client left that died while it held locks of the RCuckoo-like engine.
+// Repairs the rows and locks of a client that died while it held locks of the RCuckoo-like engine.
 //
 // A lock that one client found taken for suspect_ms is watched for as long again. When neither it nor a row under it
-// has changed, its holder counts as dead. Whoever takes the lease of its word of locks brings the rows from any of four
-// states to the first, one row at a time, and releases the lock:
+// has changed, its holder counts as dead. The client that takes the lease of its word of locks brings the rows from any
+// of four states to the first, one row at a time, and releases the lock:
 //   - the row is sealed, and each of its keys is in one row only
 //   - a key is in its first row as well, which a path was moving: it is taken out of its second row. The other row's
 //     repair leaves its copy, so that two repairs at once take out one of them
@@ -46,7 +46,7 @@ class Repairer {
   [[nodiscard]] const RepairCounters& counters() const { return counters_; }
 
  private:
-  // What a watched lock looks like.
+  // The observed state of a watched lock.
   struct View {
     uint64_t lock_word = 0, lease = 0;
     std::vector<uint64_t> seals;

@@ -43,7 +43,7 @@ class Scene {
     make_table(kSmall, rig_.nodes()[0]);
   }
 
-  // Returns what is wrong afterwards; empty: nothing.
+  // Returns the fault afterwards; empty: none.
   std::string run() {
     rig_.run_one([&](Connection* connection) {
       const auto client = client_of(connection, options());
@@ -173,7 +173,7 @@ TEST(CuckooRepair, AClientThatDiesAtAnyListIsRepaired) {
   EXPECT_GT(all.entries_removed, 0u);
 }
 
-// A lock that is held for long beside rows that change is of somebody alive.
+// A lock that is held for long while rows under it change belongs to a live client.
 bool spares_the_living() {
   Rig rig({.sim = true, .fixed_bytes = fixed_bytes(kSmall)});
   make_table(kSmall, rig.nodes()[0]);

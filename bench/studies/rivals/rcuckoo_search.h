@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries must move for a new key to find a free one: a cuckoo path, searched in rows that the client knows.
+// The entries that must move to give a new key a free one: a cuckoo path, searched in rows that the client has seen.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_RCUCKOO_SEARCH_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_RCUCKOO_SEARCH_H_
 
@@ -12,8 +12,8 @@
 
 namespace bonsai::bench::rivals::rcuckoo {
 
-// The entry at `slot` of a row. The new key goes to the first step of a path, what was there to the second one, and so
-// on; the last one is free.
+// The entry at `slot` of a row. The new key goes to the first step of a path, the entry there moves to the second one,
+// and so on; the last one is free.
 struct Step {
   uint64_t row;
   size_t slot;
@@ -26,13 +26,13 @@ struct SearchOptions {
   bool from_both_rows = false;
   size_t moves_max = 4;        // so paths of five rows; 50 is usual with the other kinds
   size_t entries_max = 5'000;  // looked at
-  // kAStar: looks for the nearest row with a free entry, among so many rows on either side of the first one. Of the
-  // draft's estimate its simulation has the parity only, and not the distance; so has this.
+  // kAStar: searches the nearest row with a free entry, among this many rows on either side of the first one. The
+  // draft's simulation uses only the parity of its estimate, and not the distance; so does this.
   size_t scanned_max = 512;
   // kRandom: depth first, an entry of each row by chance; a walk that ends in vain begins anew. Same key, same walks.
 };
 
-// What is known of a row.
+// The knowledge about a row.
 struct Sight {
   enum class Kind : uint8_t { kKnown, kGuessedFree, kClosed } kind = Kind::kClosed;
   const Entries* entries = nullptr;  // kKnown only

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the RCuckoo-like engine against what is known of the published one: how far apart rows are, how full it
-// gets, how far paths reach.
+// The table of the RCuckoo-like engine compared with the published one: the distance of rows, the fill, the length of
+// paths.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ TEST(CuckooTable, RowsLieAsFarApartAsPublished) {
   EXPECT_NEAR(share_within(2.3, 1), .209, .02);
 }
 
-// How full a table is when an insert first finds no path; what is asked of the fabric does not matter to that.
-// Without a factor rows are independent.
+// The fill of a table when an insert first finds no path; requests to the fabric do not matter for it. Without a factor
+// rows are independent.
 double first_failure(uint64_t rows, double factor, size_t moves_max, uint32_t seed) {
   TableOptions options{.rows = rows, .rows_per_lock = 1, .dependent = factor > 0};
   if (options.dependent) options.factor = factor;

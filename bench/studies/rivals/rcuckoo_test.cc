@@ -198,7 +198,7 @@ TEST_P(CuckooBudget, OfALockThatIsTaken) {
   });
 }
 
-// Of two messages the first is in vain: what the second got is given back and taken again.
+// The first of two messages is in vain: the locks that the second got are given back and taken again.
 TEST_P(CuckooBudget, OfTheLowerLockThatIsTaken) {
   const TableOptions one_row_a_lock{.rows_per_lock = 1};
   on_table({.table = one_row_a_lock, .locks = {.locks_per_message = 1}}, [&](CuckooClient& client) {
@@ -210,7 +210,7 @@ TEST_P(CuckooBudget, OfTheLowerLockThatIsTaken) {
         "rcuckoo.list",
         [&] { inspector_->set_lock_word(lock / 64, inspector_->lock_word(lock / 64) & ~(uint64_t{1} << lock % 64)); },
         1);
-    // Emulated, a word that holds somebody else's bit is asked for once more, from what was seen in it.
+    // With emulation, a word that holds another client's bit takes a second request, from its last known value.
     const uint64_t tax = connection_->fabric().capabilities().masked_cas ? 0 : 1;
     expect_cost(
         {.round_trips = 4 + tax, .messages = 4 + 3 + 2 + 2 + 3 * tax, .bytes = 4 * kR + 7 * 8 + tax * (kR + 2 * 8)},
@@ -373,7 +373,7 @@ struct Reading {
   uint64_t reads = 0, missed = 0, moved = 0;
 };
 
-// Readers of keys that stay, beside writers for whose keys these move.
+// Readers of keys that stay, while writers insert keys that move them.
 Reading read_beside_paths(uint64_t seed) {
   const TableOptions small{.rows = 16, .rows_per_lock = 2, .lock_bits_max = 64};
   Rig rig({.sim = true, .seed = seed, .fixed_bytes = fixed_bytes(small)});

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's blocks of remote memory, in units of 64 bytes, out of chunks that it asks the memory nodes for in turn.
+// One client's blocks of remote memory, in units of 64 bytes, from chunks that it requests of the memory nodes in turn.
 //
-// A freed block is reused only `reuse_after_ms` later. So a reader that found a block's address in shared memory, and
-// has its bytes before that time has passed since, has bytes from before the reuse. It checks that by its own clock:
-// clocks need not agree, they need only run at the same rate.
+// A freed block is reused only `reuse_after_ms` later. So if a reader finds a block's address in shared memory, and
+// receives the block's bytes within that time, the bytes are from before the reuse. It measures the time by its own
+// clock: clocks need not agree, they need only run at the same rate.
 //
 // Requires: a request is carried out, if at all, within reuse_after_ms of its posting.
-// Thread-safety: one coroutine at a time. Any client may free what another one allocated.
+// Thread-safety: one coroutine at a time. Any client may free a block that another one allocated.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_REMOTE_HEAP_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_REMOTE_HEAP_H_
 
@@ -36,7 +36,7 @@ class RemoteHeap {
   Status allocate(size_t units, Address* block);
   // A block that others may still read.
   void free(Address block, size_t units);
-  // A block whose address nobody else ever had.
+  // A block whose address was never in use before.
   void give_back(Address block, size_t units);
 
   [[nodiscard]] uint64_t reuse_after_ns() const { return reuse_after_ns_; }

@@ -209,8 +209,8 @@ Status ShermanClient::unlock_posted(Held* held) {
   return Status::OK();
 }
 
-// Adds a WRITE into a leaf, and what makes it durable. Without a list of its own if a READ does so in the one that
-// unlocks.
+// Adds a WRITE into a leaf, and the requests that make it durable. They need no list of their own if a READ in the list
+// that unlocks does so.
 Status ShermanClient::add_flushed(rdma::Slice from, Address to) {
   batch_.write(from, to);
   if (options_.persist == Persist::kNone) return Status::OK();
@@ -282,7 +282,7 @@ Status ShermanClient::change(std::string_view key, uint64_t value, Change change
   }
 }
 
-// The record's slot is that of its key, or the first free one. With the insert that would fill the leaf, it is split.
+// The record's slot is that of its key, or the first free one. The insert that would fill the leaf splits it.
 Status ShermanClient::change_leaf(const Record& record, Change change, const Limit& limit, Held* held, Place* place,
                                   Seen* leaf) {
   Page image(layout_, place->page, scratch_->data() + kImageAt);

@@ -21,18 +21,18 @@
 //     of the root               WRITE new root; CAS root word, in place of the parent's        6/7/4120
 //   scan of L leaves            READs, up to 32 in flight, each a list                         L/L/1024L
 //
-// Simplified: keys of 8 bytes, or of up to 24; values of 8 bytes, not all zero, which stands for none as published.
-// Pages are not merged and not freed, as published. A new root is not broadcast: who goes beyond an old root reads the
-// root word (+1/1/8). Lock words are in memory of the host, not of the network device.
-// Ours:
+// Simplified: keys of 8 bytes, or of up to 24; values of 8 bytes, not all zero: zeros mean no value, as published.
+// Pages are not merged and not freed, as published. A new root is not broadcast: a client that goes beyond an old root
+// reads the root word (+1/1/8). Lock words are in memory of the host, not of the network device. Differences:
 //   - the verified form of pages, on which every read is checked: a record has 2 bytes more, a leaf 48 of them and not
 //     54. The published form answers "not found" for a torn record, and may answer worse on our fabrics;
 //   - locks are released by a CAS that expects the compute node's tag, never by a WRITE;
 //   - an operation that splits a leaf ends when all its WRITEs have, though it does not wait before the parent's;
 //   - a level-1 page that an insert has changed goes to the cache, too;
-//   - scans read what the cache does not know, follow siblings and read torn leaves again; published ones skip it all;
+//   - scans read leaves that are not in the cache, follow siblings and read torn leaves again; published ones skip it
+//   all;
 //   - a lock that is not obtained within operation_ms_max is Unavailable; published: it is tried 10^6 times, and then
-//     the program ends. Whoever dies with a lock leaves it taken for good, as published.
+//     the program ends. A client that dies with a lock leaves it taken for good, as published.
 // Persistence is all ours: its authors' code has none. It takes the durable form of leaves (sherman_layout.h), whose
 // records of 8 + 8 bytes have 24 bytes, and one of three ways to make a leaf's WRITE durable:
 //   flushing read  CAS; READ; {WRITE 24, READ 8 of it}; unlock                                 4/5/1072
@@ -43,8 +43,8 @@
 // beside the old one; then the leaf without the records that have moved, and with the new one if it is its own; then
 // the parent is written: +1 list, or +2.
 // Inner pages, locks and the root are not made durable: recover_tree() finds the leaves by their siblings, and makes
-// the rest anew. Reads may see what is not durable yet, as in every scheme that flushes after it has written.
-// Linearizable per key. Scans are not atomic, as published: each record was there at some moment of the scan.
+// the rest anew. Reads may return updates that are not durable yet, as in every scheme that flushes after it has
+// written. Linearizable per key. Scans are not atomic, as published: each record was there at some moment of the scan.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_H_
 
@@ -69,27 +69,27 @@
 
 namespace bonsai::bench::rivals::sherman {
 
-// How many bytes at the start of each memory node the tree takes.
+// The bytes that the tree takes at the start of each memory node.
 [[nodiscard]] size_t fixed_bytes(const TreeOptions& options);
 // Makes an empty tree in them. Requires: no client yet.
 void make_tree(const TreeOptions& options, const std::vector<MemoryNode*>& nodes);
 
-// Of a tree of durable leaves after a power cut: takes what survived in the memory nodes' memory, and gives it locks,
-// inner pages and a root. fixed_bytes[i] is what the tree takes of memory node i from now on. A power cut amid it does
-// no harm. Requires: no node is made of the memory yet. Errors: Corruption (no such tree), NoSpace.
+// Recovers a tree of durable leaves after a power cut: keeps the records that survived in the memory nodes' memory, and
+// makes locks, inner pages and a root. fixed_bytes[i] is the tree's size on memory node i from now on. A power cut
+// during it does no harm. Requires: no node is made of the memory yet. Errors: Corruption (no such tree), NoSpace.
 using Memories = std::vector<std::span<std::byte>>;
 Status recover_tree(const TreeOptions& options, const Memories& memories,
                     const std::function<void(size_t node, size_t offset, size_t bytes)>& flush,
                     std::vector<size_t>* fixed_bytes);
 
-// How a leaf's WRITE is made durable.
+// The way to make a leaf's WRITE durable.
 enum class Persist : uint8_t { kNone, kFlushingRead, kCombined, kAgent };
 
 struct ClientOptions {
   Persist persist = Persist::kNone;  // others: requires leaves of the durable form
   RemoteHeap::Options heap = {};     // published: chunks of 32 MB
   uint64_t operation_ms_max = 10'000;
-  // Of a scan. Requires: the thread's scans together need no more lists than Capabilities::lists_pending_max.
+  // For a scan. Requires: the thread's scans together need no more lists than Capabilities::lists_pending_max.
   size_t reads_in_flight_max = 32;
 };
 

@@ -45,7 +45,7 @@ std::string Layout::text(const Key& key) const {
   return {reinterpret_cast<const char*>(key.bytes.data()), bytes};
 }
 
-// Of a leaf the head alone, of an inner page everything.
+// Covers the head of a leaf, or all of an inner page.
 uint32_t Page::page_crc(const std::byte* head, uint32_t level) const {
   const size_t end = level > 0 ? kPageBytes : layout_.head_bytes();
   const uint64_t place = packed(place_);

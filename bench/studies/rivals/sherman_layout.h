@@ -18,16 +18,16 @@
 //               v is written to head v % 2. Its records are {key, value 8, CRC-32C 4 as above, CRC-32C 4 over the key
 //               and the page's place}: 37 of keys of 8 bytes
 //
-// A power cut leaves any words of what was in flight, so a durable leaf changes in no way in which such a mixture would
-// lose a record: a new value is one word; a free record has a key of zeros, whose CRC is not right; a split leaves
-// every record in its slot, and a slot free until the leaf is half empty. Whatever a record's CRC says after a power
-// cut, if that of its key is right and its value is not 0, the value is one that was written for this key.
+// A power cut leaves any words of WRITEs in flight. A durable leaf changes only in ways in which such a mixture loses
+// no record: a new value is one word; a free record has a key of zeros, whose CRC is not right; a split leaves every
+// record in its slot, and a slot free until the leaf is half empty. Whatever a record's CRC says after a power cut, if
+// that of its key is right and its value is not 0, the value is one that was written for this key.
 //
 // The published form relies on READs and WRITEs that go from the first byte to the last, which no fabric of ours
 // promises: it is there for its counts. A verified page that mixes two states never passes for one: its version is one
 // higher with each WRITE of the page, and free records have a CRC, too.
 //
-// A highest key of ff bytes stands for none; no record has such a key. A record whose value is 0 is free.
+// A highest key of ff bytes means that there is none; no record has such a key. A record whose value is 0 is free.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_LAYOUT_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_LAYOUT_H_
 
@@ -58,7 +58,7 @@ struct Root {
   [[nodiscard]] static uint32_t level(uint64_t word) { return static_cast<uint32_t>(word >> 56); }
 };
 
-// A key as it is stored, zeros after it. In order of bytes.
+// A key as it is stored, zeros after it. Ordered by bytes.
 struct Key {
   std::array<unsigned char, kKeyBytesMax> bytes{};
 
@@ -90,7 +90,7 @@ struct Layout {
 
   [[nodiscard]] bool published() const { return form == Form::kPublished; }
   [[nodiscard]] bool durable() const { return form == Form::kDurable; }
-  // Of one head.
+  // The size of one head.
   [[nodiscard]] size_t head_bytes() const {
     return published() ? 28 + 2 * key_bytes : (28 + 2 * key_bytes + 63) / 64 * 64;
   }
@@ -98,7 +98,7 @@ struct Layout {
   [[nodiscard]] size_t record_bytes(uint32_t level) const {
     return key_bytes + 8 + (level > 0 ? 0 : durable() ? 8 : published() ? 2 : 4);
   }
-  // Of a page.
+  // The most records of a page.
   [[nodiscard]] size_t records_max(uint32_t level) const {
     return std::min(page_records_max, (kPageBytes - records_at() - (published() ? 1 : 0)) / record_bytes(level));
   }
@@ -122,7 +122,7 @@ class Page {
  public:
   Page(const Layout& layout, Address place, std::byte* image) : layout_(layout), place_(place), image_(image) {}
 
-  // False: the image mixes states. Of a leaf it says so of the head only.
+  // False: the image mixes states; for a leaf, the image of its head does.
   [[nodiscard]] bool read_head(Head* head) const;
   // All records, of an inner page in order; of a leaf also the free ones, by slot. False: they mix states.
   [[nodiscard]] bool read_records(const Head& head, std::vector<Record>* records) const;
@@ -135,7 +135,7 @@ class Page {
   void write(const Head& head, const std::vector<Record>& records);
   // Gives a durable leaf's image another head, and leaves its records where they are.
   void write_head_over(const Head& before, const Head& after);
-  // What a power cut left in a slot of a durable leaf whose head is known. False: nothing.
+  // The record that a power cut left in a slot of a durable leaf whose head was found. False: none.
   [[nodiscard]] bool salvage(const Head& head, size_t slot, Record* record) const;
   // Puts one record into a leaf. Returns where it is in the image, for a WRITE of record_bytes(0).
   size_t write_record(const Head& head, size_t slot, const Record& record);

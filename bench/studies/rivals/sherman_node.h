@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of one compute node of the Sherman-like engine share: the root, the cache of level-1 pages, and the
-// local locks that stand before the memory nodes' ones.
+// Shared state of the threads of one compute node of the Sherman-like engine: the root, the cache of level-1 pages, and
+// the local locks that a thread takes before a memory node's lock.
 //
 // Thread-safety: all of it from any thread of the compute node.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_NODE_H_
@@ -18,7 +18,7 @@
 
 namespace bonsai::bench::rivals::sherman {
 
-// The same for all clients of a tree.
+// Options that are equal for all clients of a tree.
 struct TreeOptions {
   Layout layout = {};
   uint64_t locks_per_node = 32'768;  // pages whose hashes meet share a lock
@@ -33,7 +33,7 @@ class IndexCache {
   [[nodiscard]] bool find(const Key& key, Address* leaf) const;
   // The leaf of the key and those after it, at most `leaves_max` of one page. None if no page of the key is known.
   [[nodiscard]] std::vector<Address> leaves_from(const Key& key, size_t leaves_max) const;
-  // Takes a level-1 page, in place of those that it overlaps.
+  // Adds a level-1 page, in place of those that it overlaps.
   void put(const Head& head, const std::vector<Record>& records);
   // Forgets the page of the key.
   void drop(const Key& key);
@@ -73,9 +73,9 @@ class LocalLocks {
 
   // Waits for its turn. Returns whether the global lock came with it.
   bool acquire(size_t lock);
-  // Whether the holder, who has the global lock, is to pass it on. Requires: asked once.
+  // Whether the holder, who has the global lock, must pass it on. Requires: called once.
   [[nodiscard]] bool passes_on(size_t lock);
-  // How many wait for it.
+  // The number of waiting threads.
   [[nodiscard]] uint32_t queued(size_t lock) const;
   // `passed_on`: the next in the queue has the global lock, as passes_on() said.
   void release(size_t lock, bool passed_on);

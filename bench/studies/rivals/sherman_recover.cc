@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What survived a power cut becomes a tree again.
+// Recovery: makes a tree of the pages that survived a power cut.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -11,7 +11,7 @@ namespace bonsai::bench::rivals::sherman {
 
 namespace {
 
-// How many records a leaf is expected to have.
+// The expected number of records of a leaf.
 size_t records_expected(const Layout& layout) { return std::max<size_t>(1, layout.records_max(0) * 69 / 100); }
 
 }  // namespace
@@ -57,8 +57,8 @@ Status ShermanClient::scan(std::string_view from, size_t records_max, std::vecto
   return Status::OK();
 }
 
-// Takes the records of the leaf that place->key is to be in from the image, and moves place->key to the leaf's end.
-// *goes_on is false where the leaf is another one: what is known of it is old, and the rest is to be found anew.
+// Takes the records from the image of the leaf for place->key, and moves place->key to the leaf's end. *goes_on is
+// false if the image is another leaf's: the cache is stale, and the scan searches the rest anew.
 Status ShermanClient::scan_leaf(size_t image, Address leaf, const Limit& limit, Place* place, size_t records_max,
                                 std::vector<Found>* found, bool* goes_on) {
   Seen seen;

@@ -108,7 +108,7 @@ TEST(Sherman, IsLinearizableUnderSeededSchedules) {
 }
 
 // Whether readers find each record that was inserted before, while its leaf may be splitting: a writer inserts keys in
-// rising order, and three readers of another compute node, with a cache of its own, ask for the newest.
+// rising order, and three readers of another compute node, with a cache of its own, get the newest.
 bool readers_find_all(bool sim, uint64_t seed) {
   const TreeOptions tree{.layout = {.page_records_max = 6}};
   Rig rig({.sim = sim, .seed = seed, .fixed_bytes = fixed_bytes(tree)});
@@ -174,7 +174,7 @@ TEST(Sherman, PlantedFaultsAreFound) {
   });
 }
 
-// Records that are there all the time are in every scan, in order and once, whatever is inserted beside them.
+// Records that are there all the time are in every scan, in order and once, whatever is inserted meanwhile.
 TEST(Sherman, ScansMissNothingThatStays) {
   for (const bool sim : {true, false}) {
     const TreeOptions tree{.layout = {.page_records_max = 6}, .locks_per_node = 64};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where what is in the registered memory of one client of the Sherman-like engine, and in a memory node's fixed part.
-// Internal to the engine.
+// Layout of a client's registered memory and of the fixed part of a memory node, in the Sherman-like engine. Internal
+// to the engine.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_SCRATCH_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_SHERMAN_SCRATCH_H_
 

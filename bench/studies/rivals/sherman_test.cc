@@ -60,7 +60,7 @@ class ShermanBudget : public ::testing::TestWithParam<Where> {
       ASSERT_EQ("OK", text(client_->insert(key(number), "12345678")));
     }
   }
-  // What the other client does meanwhile is not counted.
+  // The other client's work meanwhile is not counted.
   void other_inserts(uint64_t first, uint64_t last) {
     const rdma::Traffic before = connection_->worker().traffic();
     for (uint64_t number = first; number <= last; ++number) {
@@ -219,7 +219,7 @@ TEST_P(ShermanBudget, OfASplitOfTheRoot) {
     // And the call for the client's first chunk.
     expect_cost(6 + 1, 7 + 1, 4120 + kCallBytes, [&] { return client_->insert(key(6), "abcdefgh"); });
     EXPECT_EQ(levels(), 2u);
-    // The other compute node knows the old root: one list for the new root word, once.
+    // The other compute node has the old root: one list for the new root word, once.
     expect_cost(1 + 1 + 2, 1 + 1 + 2, 1024 + 8 + 2 * 1024, [&] { return other_->get(key(6), &value_); });
     expect_cost(1, 1, 1024, [&] { return other_->get(key(6), &value_); });
   });
@@ -246,7 +246,7 @@ TEST_P(ShermanBudget, OfAScan) {
 // Coroutines of one thread and one compute node that wait for one lock, which is passed on.
 class ShermanHandover : public ShermanBudget {
  protected:
-  // What `waiters` updates of one key cost together, from when the lock comes to the first of them.
+  // The total cost of `waiters` updates of one key, from the moment when the first of them gets the lock.
   rdma::Traffic of_updates(size_t waiters) {
     node_options_.tree = {.layout = {.form = GetParam().form}, .locks_per_node = 1};
     ComputeNode node(node_options_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the simulation of RCuckoo's draft counts, and for how long, so that ours can be compared with what it has
-// published. Bytes are those on the wire, with the headers of requests and answers. It takes the WRITEs of a path for
-// CASes, and counts what a READ brings in its request, too.
+// Bytes on the wire, counted as the simulation of RCuckoo's draft counts them and over the same steps, so that ours can
+// be compared with its published figures. They include the headers of requests and answers. It takes the WRITEs of a
+// path for CASes, and counts the bytes that a READ returns in its request, too.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_WIRE_BYTES_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_WIRE_BYTES_H_
 

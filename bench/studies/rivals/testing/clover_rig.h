@@ -29,7 +29,7 @@ inline std::unique_ptr<CloverClient> client_of(Connection* connection, ComputeNo
   return client;
 }
 
-// Memory nodes, a metadata server, and what the threads of each compute node share.
+// Memory nodes, a metadata server, and the shared state of each compute node.
 class CloverRig {
  public:
   struct Options {
@@ -77,7 +77,7 @@ class CloverRig {
   [[nodiscard]] ComputeNode* node(size_t i) { return nodes_[i].get(); }
   [[nodiscard]] std::byte* memory(size_t i) { return rig_.nodes()[i]->data(); }
 
-  // Runs `body` for each client, beside a collector for each compute node.
+  // Runs `body` for each client, with a collector for each compute node.
   void run(const Shape& shape, const std::function<void(const Seat&)>& body) {
     Shape with_collectors = shape;
     ++with_collectors.threads;

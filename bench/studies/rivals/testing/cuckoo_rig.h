@@ -33,7 +33,7 @@ inline uint32_t key_where(const Table& table, uint32_t from, const std::function
   return from;
 }
 
-// What stands in a table that nobody changes.
+// The content of a table that no client changes.
 class Inspector {
  public:
   Inspector(const Table& table, MemoryNode* node) : table_(table), memory_(node->data()) {}
@@ -64,7 +64,7 @@ class Inspector {
     for (uint64_t number = 0; number < table_.rows(); ++number) wrong += row(number).sealed(number) ? 0 : 1;
     return wrong;
   }
-  // The values of each key; of those in a row that is not theirs, too.
+  // The values of each key, including those in a row that is not the key's.
   [[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> records() const {
     std::map<uint32_t, std::vector<uint32_t>> records;
     for (uint64_t number = 0; number < table_.rows(); ++number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of several engines expect in the same way.
+// Expectations that the tests of several engines share.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_TESTING_EXPECTATIONS_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_TESTING_EXPECTATIONS_H_
 
@@ -16,7 +16,7 @@
 
 namespace bonsai::bench::rivals {
 
-// The operation ends so, and asks for exactly this, in one doorbell a round trip.
+// The operation ends with this status, and posts exactly these requests, with one doorbell a round trip.
 inline void expect_cost(Connection* connection, const rdma::Cost& cost, const std::function<Status()>& operation,
                         const char* outcome) {
   rdma::Cost whole = cost;
@@ -26,8 +26,8 @@ inline void expect_cost(Connection* connection, const rdma::Cost& cost, const st
   bonsai::testing::add_figure("verb_budgets", 1);
 }
 
-// What a scan from key_of(first) on, of up to `limit` records, has found: in order, and of the records key_of(first) to
-// key_of(last), which stay while others come and go, none is missing unless the scan was full.
+// Checks the records of a scan from key_of(first) on, of up to `limit` records: they are in order, and none of the
+// records key_of(first) to key_of(last), which stay while others come and go, is missing unless the scan was full.
 template <class Found, class KeyOf>
 void expect_those_that_stay(const std::vector<Found>& found, uint64_t first, uint64_t last, size_t limit,
                             const KeyOf& key_of) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another client does amid an operation of a test.
+// Actions of another client in the middle of a test's operation.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_TESTING_MEANWHILE_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_TESTING_MEANWHILE_H_
 
@@ -13,8 +13,8 @@
 
 namespace bonsai::bench::rivals {
 
-// Acts once, at the step of that name (base/step.h) after `skipped` others of it. Fails the test if it does not come.
-// Requires: one at a time, and no thread but the test's.
+// Acts once, at the step of that name (base/step.h) after `skipped` earlier ones. Fails the test if the step does not
+// come. Requires: one at a time, and no thread but the test's.
 class Meanwhile {
  public:
   Meanwhile(const char* step, std::function<void()> action, int skipped = 0) {

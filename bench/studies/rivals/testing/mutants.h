@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the rivals' protocols that a test can switch off, one bit each; the lists in mutants/ have what that
-// changes. Each engine's tests must notice those of its own.
+// Rules of the rivals' protocols that a test can switch off, one bit each; the lists in mutants/ have the changes of
+// the sources. Each engine's tests must notice those of its own.
 #ifndef BONSAI_BENCH_STUDIES_RIVALS_TESTING_MUTANTS_H_
 #define BONSAI_BENCH_STUDIES_RIVALS_TESTING_MUTANTS_H_
 
@@ -48,7 +48,7 @@ enum Mutant : uint32_t {
   kTornUnsalvaged = 1u << 28,     // a recovery drops records whose checksums are torn
   kNewRecordLinked = 1u << 29,    // a split writes the new record with that head, and the leaf may stay full
 
-  // Clover-like; it has a test program of its own, and bits that others have, too
+  // Clover-like. It has a test program of its own, so its bits may be those of other engines, too
   kSlabUnverified = 1u << 0,     // a slab is believed whatever its checksum says
   kVersionUnchecked = 1u << 1,   // ... and whatever its version is
   kLostSwapBelieved = 1u << 2,   // an update counts as linked though its CAS was lost

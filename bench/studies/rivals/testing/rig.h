@@ -25,7 +25,7 @@ namespace bonsai::bench::rivals {
 
 inline std::string text(const Status& status) { return status.ToString(); }
 
-// Of a test case that has Rig::Options::sim for its parameter: "sim", or the provider.
+// The name of a test case whose parameter is Rig::Options::sim: "sim", or the provider.
 std::string name_of_fabric(const ::testing::TestParamInfo<bool>& sim);
 
 class Rig {
@@ -43,7 +43,7 @@ class Rig {
   ~Rig();
 
   [[nodiscard]] std::vector<MemoryNode*> nodes() const;
-  // A fabric for one more server, and an address that nobody listens at.
+  // A fabric for one more server, and an unused address.
   std::unique_ptr<rdma::Fabric> make_fabric();
   std::string make_address();
   // Calls `serve` like those of the memory nodes; connections know the server as one more of them.
@@ -52,7 +52,7 @@ class Rig {
   // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
   // done. On sim: one thread, one seeded schedule of all coroutines. In real time: threads.
   void run(const Shape& shape, const std::function<void(const Seat&)>& body);
-  // The same with one client.
+  // run() with one client.
   void run_one(const std::function<void(Connection*)>& body);
   // The compute node dies now. Requires: sim, amid run().
   void kill(size_t compute_node) { sim_.kill(*compute_fabrics_[compute_node]); }
@@ -91,7 +91,7 @@ class Judge {
 
   // Requires: one caller per seat at a time.
   void act(Client* client, size_t seat, uint64_t seed);
-  // Whether what was seen is linearizable, key by key, and no operation failed. Requires: nobody acts.
+  // Whether the history is linearizable, key by key, and no operation failed. Requires: no client runs.
   [[nodiscard]] bonsai::testing::Verdict verdict() const;
 
   static std::string key_of(uint64_t number);
