@@ -103,16 +103,16 @@ class TileTable {
 
   // The tile of `key`, or tiles.size() if it falls into a gap.
   [[nodiscard]] size_t find(const base::Key& key) const;
-  [[nodiscard]] uint64_t gen(size_t tile) const { return places_[tile].gen; }
-  [[nodiscard]] size_t size() const { return places_.size(); }
+  [[nodiscard]] uint64_t gen(size_t tile) const { return heads_[tile].gen; }
+  [[nodiscard]] size_t size() const { return heads_.size(); }
 
  private:
-  struct Place {
+  struct TileHead {
     uint64_t head, gen;
     bool gap_behind;
   };
   const std::vector<Tile>& tiles_;
-  std::vector<Place> places_;
+  std::vector<TileHead> heads_;
 };
 
 // The contents of one log segment.

@@ -146,21 +146,21 @@ class SegmentReader {
 
 TileTable::TileTable(const std::vector<Tile>& tiles, const std::vector<std::unique_ptr<Dnode>>& dnodes)
     : tiles_(tiles) {
-  places_.reserve(tiles.size());
+  heads_.reserve(tiles.size());
   for (size_t i = 0; i < tiles.size(); ++i) {
     const bool gap = i + 1 < tiles.size() ? !(tiles[i].hi == tiles[i + 1].lo) : !tiles[i].hi.is_infinite();
-    places_.push_back({tiles[i].lo.key().head, dnodes[tiles[i].dnode]->gen(), gap});
+    heads_.push_back({tiles[i].lo.key().head, dnodes[tiles[i].dnode]->gen(), gap});
   }
 }
 
 size_t TileTable::find(const base::Key& key) const {
-  const auto above = std::upper_bound(places_.begin(), places_.end(), key.head,
-                                      [](uint64_t head, const Place& place) { return head < place.head; });
-  auto tile = static_cast<size_t>(above - places_.begin());
+  const auto above = std::upper_bound(heads_.begin(), heads_.end(), key.head,
+                                      [](uint64_t head, const TileHead& tile) { return head < tile.head; });
+  auto tile = static_cast<size_t>(above - heads_.begin());
   // Tiles of equal heads: the whole keys decide.
-  while (tile > 0 && places_[tile - 1].head == key.head && key < tiles_[tile - 1].lo.key()) --tile;
+  while (tile > 0 && heads_[tile - 1].head == key.head && key < tiles_[tile - 1].lo.key()) --tile;
   if (tile == 0) return size();
-  return !places_[tile - 1].gap_behind || tiles_[tile - 1].hi.above(key) ? tile - 1 : size();
+  return !heads_[tile - 1].gap_behind || tiles_[tile - 1].hi.above(key) ? tile - 1 : size();
 }
 
 void read_segment(const scale::Volume& volume, const SegmentPlace& place, const LogTerms& terms, const TileTable& tiles,

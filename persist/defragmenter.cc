@@ -69,19 +69,19 @@ class Defragmenter::Pass {
   }
 
   // A stretch of the area that is free, or a run's.
-  struct Part {
+  struct Stretch {
     uint64_t at, bytes;
     bool free;
 
     [[nodiscard]] uint64_t end() const { return at + bytes; }
     [[nodiscard]] uint64_t live() const { return free ? 0 : bytes; }
   };
-  // Parts that are side by side, between two things that will not move.
+  // Stretches that are side by side, between two things that will not move.
   struct Pocket {
-    std::span<const Part> parts;
+    std::span<const Stretch> stretches;
     uint64_t free = 0, longest_free = 0;
   };
-  // Some parts of a pocket.
+  // Some stretches of a pocket.
   struct Window {
     Space::Piece piece;
     std::vector<uint64_t> runs;
@@ -128,8 +128,8 @@ class Defragmenter::Pass {
   // jump also carries free bytes: the old place has as many more as the new one had. None if the gain is too small.
   [[nodiscard]] std::vector<Window> windows_to_go_on() const {
     const Space::Piece piece = space_.relocation_reserve();
-    const std::vector<Part> parts = parts_in_order();
-    std::vector<Pocket> pockets = pockets_of(parts);
+    const std::vector<Stretch> stretches = stretches_in_order();
+    std::vector<Pocket> pockets = pockets_of(stretches);
     const auto scattered = [](const Pocket& pocket) { return pocket.free - pocket.longest_free; };
     std::sort(pockets.begin(), pockets.end(),
               [&](const Pocket& a, const Pocket& b) { return scattered(a) > scattered(b); });
@@ -146,28 +146,29 @@ class Defragmenter::Pass {
     return windows;
   }
 
-  [[nodiscard]] std::vector<Part> parts_in_order() const {
-    std::vector<Part> parts;
+  [[nodiscard]] std::vector<Stretch> stretches_in_order() const {
+    std::vector<Stretch> stretches;
     for (size_t target = 0; target < space_.targets(); ++target) {
-      for (const Space::Piece& free : space_.free_pieces(target)) parts.push_back({free.addr.bits(), free.bytes, true});
+      for (const Space::Piece& free : space_.free_pieces(target))
+        stretches.push_back({free.addr.bits(), free.bytes, true});
     }
-    for (const auto& [at, run] : runs_) parts.push_back({at, run.bytes, false});
-    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.at < b.at; });
-    return parts;
+    for (const auto& [at, run] : runs_) stretches.push_back({at, run.bytes, false});
+    std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) { return a.at < b.at; });
+    return stretches;
   }
 
-  static std::vector<Pocket> pockets_of(std::span<const Part> parts) {
+  static std::vector<Pocket> pockets_of(std::span<const Stretch> stretches) {
     std::vector<Pocket> pockets;
-    for (size_t first = 0, i = 0; i < parts.size(); ++i) {
-      if (i == 0 || parts[i - 1].end() != parts[i].at) {
+    for (size_t first = 0, i = 0; i < stretches.size(); ++i) {
+      if (i == 0 || stretches[i - 1].end() != stretches[i].at) {
         first = i;
         pockets.emplace_back();
       }
       Pocket& pocket = pockets.back();
-      pocket.parts = parts.subspan(first, i + 1 - first);
-      if (!parts[i].free) continue;
-      pocket.free += parts[i].bytes;
-      pocket.longest_free = std::max(pocket.longest_free, parts[i].bytes);
+      pocket.stretches = stretches.subspan(first, i + 1 - first);
+      if (!stretches[i].free) continue;
+      pocket.free += stretches[i].bytes;
+      pocket.longest_free = std::max(pocket.longest_free, stretches[i].bytes);
     }
     return pockets;
   }
@@ -175,15 +176,15 @@ class Defragmenter::Pass {
   // The widest window with less than `live_max` bytes in use; among those of at least `bytes_wanted`, the one with the
   // fewest bytes in use. So a piece that has become short grows from jump to jump.
   static Window widest_window(const Pocket& pocket, uint64_t live_max, uint64_t bytes_wanted) {
-    const std::span<const Part> parts = pocket.parts;
-    std::span<const Part> best;
+    const std::span<const Stretch> stretches = pocket.stretches;
+    std::span<const Stretch> best;
     uint64_t best_bytes = 0, best_live = 0, live = 0;
-    for (size_t first = 0, end = 0; end < parts.size(); ++end) {
-      live += parts[end].live();
-      for (; first <= end; live -= parts[first++].live()) {
-        const uint64_t bytes = std::min(parts[end].end() - parts[first].at, bytes_wanted);
+    for (size_t first = 0, end = 0; end < stretches.size(); ++end) {
+      live += stretches[end].live();
+      for (; first <= end; live -= stretches[first++].live()) {
+        const uint64_t bytes = std::min(stretches[end].end() - stretches[first].at, bytes_wanted);
         if (live < live_max && (bytes > best_bytes || (bytes == best_bytes && live < best_live))) {
-          best = parts.subspan(first, end + 1 - first);
+          best = stretches.subspan(first, end + 1 - first);
           best_bytes = bytes;
           best_live = live;
         }
@@ -193,8 +194,8 @@ class Defragmenter::Pass {
     Window window;
     if (best.empty()) return window;
     window.piece = {scale::Addr::of_bits(best.front().at), best.back().end() - best.front().at};
-    for (const Part& part : best) {
-      if (!part.free) window.runs.push_back(part.at);
+    for (const Stretch& stretch : best) {
+      if (!stretch.free) window.runs.push_back(stretch.at);
     }
     return window;
   }

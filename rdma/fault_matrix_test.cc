@@ -28,8 +28,8 @@ constexpr uint64_t kNew = 0x4e4e4e4e4e4e4e4e;
 constexpr Verb kVerbsOfTable[] = {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend, Verb::kMaskedCas};
 
 // One node with memory of its own.
-struct Place {
-  explicit Place(std::unique_ptr<Fabric> made, uint32_t number) : fabric(std::move(made)) {
+struct TestNode {
+  explicit TestNode(std::unique_ptr<Fabric> made, uint32_t number) : fabric(std::move(made)) {
     hello.node = number;
     EXPECT_TRUE(SharedMemory::make(kWords * 8, &memory).ok() && SharedMemory::make(256, &ring).ok());
     EXPECT_TRUE(fabric->register_region(memory->bytes(), Rights::all(), &region).ok());
@@ -104,7 +104,7 @@ class Cell {
   }
 
   SimNetwork* sim;
-  Place here, there;
+  TestNode here, there;
   std::unique_ptr<Peer> peer;
   WorkList list;
   RemoteRegion remote;
@@ -273,7 +273,7 @@ TEST(FaultMatrix, ATornReadIsDoneAndMixesOldAndNewWords) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SimNetwork network({.seed = seed, .late_chance = 0, .torn_chance = 1024, .lost_chance = 0});
     Cell writer(&network, network.make_fabric(), network.make_fabric(), Verb::kWrite);
-    Place reader(network.make_fabric(), 3);
+    TestNode reader(network.make_fabric(), 3);
     std::unique_ptr<Peer> peer;
     ASSERT_TRUE(writer.connect().ok());
     ASSERT_TRUE(reader.worker->connect("target", reader.hello, kLimitMs, &peer).ok());

@@ -63,20 +63,20 @@ class alignas(128) Actor {
     while (!stage_.go.load(std::memory_order_acquire)) base::yield_thread();
     const uint64_t begin_ns = base::now_ns();
     while (!stage_.end.load(std::memory_order_relaxed) && failure_.ok()) {
-      switch (member_.part) {
-        case Part::kGet:
+      switch (member_.role) {
+        case Role::kGet:
           member_.depth == 1 ? get() : get_many(0, member_.depth);
           break;
-        case Part::kMix:
+        case Role::kMix:
           mix();
           break;
-        case Part::kPut:
+        case Role::kPut:
           put(begin_ns);
           break;
-        case Part::kScan:
+        case Role::kScan:
           scan();
           break;
-        case Part::kStream:
+        case Role::kStream:
           stream(begin_ns);
           break;
       }
@@ -308,9 +308,9 @@ Status load_chunk(Engine* engine, const RecordShape& shape, uint64_t first, uint
 
 }  // namespace
 
-double TeamResult::records_m_per_s(const TeamPlan& plan, Part part) const {
+double TeamResult::records_m_per_s(const TeamPlan& plan, Role role) const {
   uint64_t sum = 0;
-  for (size_t i = 0; i < records.size(); ++i) sum += plan.members[i].part == part ? records[i] : 0;
+  for (size_t i = 0; i < records.size(); ++i) sum += plan.members[i].role == role ? records[i] : 0;
   return static_cast<double>(sum) / seconds / 1e6;
 }
 
@@ -339,7 +339,7 @@ Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records,
 Status run_team(Engine* engine, const TeamPlan& plan, TeamResult* result) {
   *result = TeamResult();
   Stage stage{.engine = engine, .plan = plan, .unrelated = {}};
-  const auto streams = [](const Member& member) { return member.part == Part::kStream; };
+  const auto streams = [](const Member& member) { return member.role == Role::kStream; };
   if (std::any_of(plan.members.begin(), plan.members.end(), streams)) {
     stage.unrelated.assign(plan.records * (plan.shape.key_bytes_max() + plan.shape.value_bytes) / 8 + 1, 1);
   }

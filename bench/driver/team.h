@@ -19,7 +19,7 @@
 
 namespace bonsai::bench {
 
-enum class Part : uint8_t {
+enum class Role : uint8_t {
   kGet,     // of random loaded records
   kMix,     // gets and updates, half and half, of random loaded records
   kPut,     // insert, update or delete of a random record
@@ -29,7 +29,7 @@ enum class Part : uint8_t {
 };
 
 struct Member {
-  Part part = Part::kGet;
+  Role role = Role::kGet;
   uint32_t scan_records = 0;
   unsigned depth = 1;            // kGet, kMix: operations that are submitted together
   double records_per_s_max = 0;  // kStream, kPut: the pace to keep; 0 = as fast as it goes
@@ -56,8 +56,8 @@ struct TeamResult {
   double dram_bytes_max = 0;  // of any of them
   double dram_growth = 0;     // mean of those of the second half of the time / of the first
 
-  // The rate of all members of that part together, in millions per second.
-  [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Part part) const;
+  // The rate of all members of that role together, in millions per second.
+  [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Role role) const;
 };
 
 // Inserts records [0, records) on `threads` threads, or on the most that the engine takes. Errors: the engine's.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams: what each part does and counts, on one thread and on several; that wrong answers end them; and how they load.
+// Teams: what each role does and counts, on one thread and on several; that wrong answers end them; and how they load.
 #include "bench/driver/team.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ class Teams : public ::testing::Test {
 };
 
 TEST_F(Teams, CountWhatTheirMembersDo) {
-  const Member get{Part::kGet}, gets{.part = Part::kGet, .depth = 8}, mix{.part = Part::kMix, .depth = 8};
-  const Member put{Part::kPut}, scan{Part::kScan, 10};
+  const Member get{Role::kGet}, gets{.role = Role::kGet, .depth = 8}, mix{.role = Role::kMix, .depth = 8};
+  const Member put{Role::kPut}, scan{Role::kScan, 10};
   for (const bool zipfian : {false, true}) {
     plan_.zipfian = zipfian;
     for (const Member& member : {get, gets, mix, put}) {
@@ -56,27 +56,27 @@ TEST_F(Teams, CountWhatTheirMembersDo) {
   plan_.all_loaded = false;  // what is put may be a removal
   ASSERT_TRUE(run(Fault::kNone, {get, scan, put, get}).ok());
   ASSERT_EQ(result_.operations.size(), 4U);
-  const double all = result_.records_m_per_s(plan_, Part::kGet);
+  const double all = result_.records_m_per_s(plan_, Role::kGet);
   EXPECT_NEAR(all * result_.seconds * 1e6, static_cast<double>(result_.records[0] + result_.records[3]), 1);
-  EXPECT_EQ(result_.records_m_per_s(plan_, Part::kStream), 0) << "nobody does it";
+  EXPECT_EQ(result_.records_m_per_s(plan_, Role::kStream), 0) << "nobody does it";
 }
 
 TEST_F(Teams, AStreamKeepsItsPace) {
   // 100 K per second for 20 ms, in strides of a hundred.
-  ASSERT_TRUE(run(Fault::kNone, {{.part = Part::kStream, .scan_records = 100, .records_per_s_max = 100'000}}).ok());
+  ASSERT_TRUE(run(Fault::kNone, {{.role = Role::kStream, .scan_records = 100, .records_per_s_max = 100'000}}).ok());
   EXPECT_GT(result_.records[0], 0U);
   EXPECT_LE(static_cast<double>(result_.records[0]), 100'000 * result_.seconds + 200);
 }
 
 TEST_F(Teams, AnUpdaterKeepsItsPace) {
-  ASSERT_TRUE(run(Fault::kNone, {{.part = Part::kPut, .records_per_s_max = 5'000}}).ok());
+  ASSERT_TRUE(run(Fault::kNone, {{.role = Role::kPut, .records_per_s_max = 5'000}}).ok());
   EXPECT_GT(result_.records[0], 0U);
   EXPECT_LE(static_cast<double>(result_.records[0]), 5'000 * result_.seconds + 32);
 }
 
 TEST_F(Teams, EndAtTheFirstWrongAnswer) {
-  const Member get{Part::kGet}, gets{.part = Part::kGet, .depth = 8}, mix{.part = Part::kMix, .depth = 8};
-  const Member put{Part::kPut}, scan{Part::kScan, 10};
+  const Member get{Role::kGet}, gets{.role = Role::kGet, .depth = 8}, mix{.role = Role::kMix, .depth = 8};
+  const Member put{Role::kPut}, scan{Role::kScan, 10};
   const struct {
     Fault fault;
     std::vector<Member> finders;
@@ -99,15 +99,15 @@ TEST_F(Teams, EndAtTheFirstWrongAnswer) {
 
 TEST_F(Teams, ARecordThatMayBeGoneIsNoFailure) {
   plan_.all_loaded = false;
-  EXPECT_TRUE(run(Fault::kLosesKeys, {{Part::kGet}}).ok());
-  EXPECT_TRUE(run(Fault::kMixesValues, {{Part::kGet}}).IsUnavailable()) << "a wrong value is";
+  EXPECT_TRUE(run(Fault::kLosesKeys, {{Role::kGet}}).ok());
+  EXPECT_TRUE(run(Fault::kMixesValues, {{Role::kGet}}).IsUnavailable()) << "a wrong value is";
 }
 
 TEST_F(Teams, EndWhenTheyAreInterrupted) {
   stop_ = true;
   plan_.ms = 60'000;
   const uint64_t begin_ns = base::now_ns();
-  EXPECT_TRUE(run(Fault::kNone, {{Part::kGet}}).IsUnavailable());
+  EXPECT_TRUE(run(Fault::kNone, {{Role::kGet}}).IsUnavailable());
   EXPECT_LT(base::now_ns() - begin_ns, 30'000 * base::kNsPerMs);
   never_ = true;
   FaultyEngine engine(Fault::kNone);
@@ -132,7 +132,7 @@ class Swelling final : public Engine {
 
 TEST_F(Teams, SayWhetherMemoryGrows) {
   Swelling engine;
-  plan_.members = {{Part::kPut}};
+  plan_.members = {{Role::kPut}};
   ASSERT_TRUE(run_team(&engine, plan_, &result_).ok());
   EXPECT_EQ(engine.bytes(), 0U) << "asked though nobody wants to know";
   EXPECT_EQ(result_.dram_growth, 0);

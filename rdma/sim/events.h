@@ -34,16 +34,16 @@ class SimEvents {
   template <class Event>
   void add(uint64_t due_ns, Event event) {
     static_assert(sizeof(Event) <= kEventBytesMax && alignof(Event) <= alignof(std::max_align_t));
-    if (unused_.empty()) unused_.push_back(&places_.emplace_back());
-    Place* const place = unused_.back();
+    if (unused_.empty()) unused_.push_back(&slots_.emplace_back());
+    Slot* const slot = unused_.back();
     unused_.pop_back();
-    new (static_cast<void*>(place->bytes)) Event(std::move(event));
-    place->end = [](void* made, bool runs) {
+    new (static_cast<void*>(slot->bytes)) Event(std::move(event));
+    slot->end = [](void* made, bool runs) {
       auto* const ends = static_cast<Event*>(made);
       if (runs) (*ends)();
       ends->~Event();
     };
-    order_.push_back({due_ns, ++made_, place});
+    order_.push_back({due_ns, ++made_, slot});
     std::push_heap(order_.begin(), order_.end(), Later());
   }
   // Runs the first event, which may add others. Requires: not empty.
@@ -54,13 +54,13 @@ class SimEvents {
 
  private:
   static constexpr size_t kEventBytesMax = 64;
-  struct Place {
+  struct Slot {
     alignas(std::max_align_t) std::byte bytes[kEventBytesMax];
     void (*end)(void* event, bool runs);
   };
   struct Entry {
     uint64_t due_ns, number;
-    Place* place;
+    Slot* slot;
   };
   struct Later {
     bool operator()(const Entry& a, const Entry& b) const {
@@ -70,16 +70,16 @@ class SimEvents {
   void end_first(bool runs) {
     BONSAI_DCHECK(!empty());
     std::pop_heap(order_.begin(), order_.end(), Later());
-    Place* const place = order_.back().place;
+    Slot* const slot = order_.back().slot;
     order_.pop_back();
-    place->end(place->bytes, runs);
-    unused_.push_back(place);
+    slot->end(slot->bytes, runs);
+    unused_.push_back(slot);
   }
 
   uint64_t made_ = 0;
   std::vector<Entry> order_;  // a heap
-  std::deque<Place> places_;
-  std::vector<Place*> unused_;
+  std::deque<Slot> slots_;
+  std::vector<Slot*> unused_;
 };
 
 }  // namespace bonsai::rdma

@@ -37,7 +37,8 @@ double serve(double* free_at, double now, double busy_ns) { return *free_at = st
 
 // The time at which NVM has delivered the bytes of a READ that starts at `begun`. Each device serves its own units, one
 // after the other.
-double brought_ns(const SimDevice& device, SimStations* at, SimRegions::Place from, uint64_t bytes, double begun) {
+double brought_ns(const SimDevice& device, SimStations* at, SimRegions::RegionOffset from, uint64_t bytes,
+                  double begun) {
   at->nvm.resize(device.nvm_devices);
   double brought = begun;
   const uint64_t end = from.offset + bytes;
@@ -68,7 +69,7 @@ uint64_t served_ns(const SimDevice& device, SimRegions* regions, const SimReques
     const double begun = serve(&at->engine, arrived, device.read_ns + device.read_byte_ns * bytes);
     if (device.nvm_devices == 0 || request.bytes.empty()) return static_cast<uint64_t>(begun);
     return static_cast<uint64_t>(
-        brought_ns(device, at, regions->place_of(request.asked, target), request.bytes.size(), begun));
+        brought_ns(device, at, regions->offset_in_region(request.asked, target), request.bytes.size(), begun));
   }
   const double received = serve(&at->receiving, arrived, (bytes + device.header_bytes) / device.bytes_per_ns);
   return static_cast<uint64_t>(serve(&at->engine, received, device.write_ns));

@@ -52,10 +52,10 @@ class SimRegions {
   [[nodiscard]] Outcome find(const WorkRequest& request, size_t bytes, std::byte** target) const;
   // The offset of `target` in its region, and the number of that region in the order of registration. Requires: find()
   // returned `target`.
-  struct Place {
+  struct RegionOffset {
     uint64_t offset, region;
   };
-  [[nodiscard]] Place place_of(const WorkRequest& request, const std::byte* target) const {
+  [[nodiscard]] RegionOffset offset_in_region(const WorkRequest& request, const std::byte* target) const {
     const Entry& entry = entries_.at(request.remote.key);
     BONSAI_CHECK(target >= entry.memory.data() && target <= entry.memory.data() + entry.memory.size());
     return {static_cast<uint64_t>(target - entry.memory.data()), entry.number};

@@ -26,7 +26,7 @@ struct Case {
   double low = .75, high = 1.25;  // accepted range, as a multiple: read-only as here, contention by a factor of two
 };
 
-struct Study {
+struct PublishedRun {
   const char* system;
   rdma::SimDevice device;
   double list_cpu_ns = 0;  // 0: the system's own
@@ -48,7 +48,7 @@ rivals::Shape shape_of(const Case& one) {
   return {.compute_nodes = nodes, .threads = one.threads / nodes, .coroutines = one.coroutines};
 }
 
-double measured(const Study& study, const Case& one) {
+double measured(const PublishedRun& study, const Case& one) {
   SystemEntry entry = *find_system(study.system);
   if (study.make != nullptr) entry.make = study.make;
   const TrialOptions options{.device = study.device,
@@ -85,8 +85,8 @@ double measured(const Study& study, const Case& one) {
 
 // Updates of RACE-like; the last rows wait after each compare-and-swap that failed.
 template <class Add>
-void add_updates(const Study& race, const Add& add) {
-  Study updates = race;
+void add_updates(const PublishedRun& race, const Add& add) {
+  PublishedRun updates = race;
   updates.list_cpu_ns = 1'400;
   updates.updates = 1;
   // Zipf exponents: .99 with 10^8 keys is like .87 with 20,000 keys, and .90 is like .725.
@@ -100,12 +100,12 @@ void add_updates(const Study& race, const Add& add) {
   add(updates, {{"updates, .99, backoff", 16, 8, 1.74, .5, 2}, {"updates, .99, backoff", 96, 8, 1.43, .5, 4}});
 }
 
-std::vector<Study> studies() {
+std::vector<PublishedRun> studies() {
   const rdma::SimDevice cx5 = rdma::SimDevice::cx5(), cx6 = rdma::SimDevice::cx6();
-  const Study race{.system = "RACE-like", .device = cx6, .memory_nodes = 2};
-  const Study sherman{.system = "Sherman-like", .device = cx6}, cuckoo{.system = "RCuckoo-like", .device = cx5};
-  std::vector<Study> all;
-  const auto add = [&all](Study study, std::vector<Case> cases) {
+  const PublishedRun race{.system = "RACE-like", .device = cx6, .memory_nodes = 2};
+  const PublishedRun sherman{.system = "Sherman-like", .device = cx6}, cuckoo{.system = "RCuckoo-like", .device = cx5};
+  std::vector<PublishedRun> all;
+  const auto add = [&all](PublishedRun study, std::vector<Case> cases) {
     study.cases = std::move(cases);
     all.push_back(std::move(study));
   };
@@ -117,7 +117,7 @@ std::vector<Study> studies() {
              {"reads, 2 memory nodes", 96, 8, 23.9, 1, 1.9}});
   add_updates(race, add);
   add(sherman, {{"reads", 1, 8, .68}, {"reads", 16, 8, 9.14}, {"reads", 48, 8, 11.7}, {"reads", 94, 8, 11.5}});
-  Study half = sherman;
+  PublishedRun half = sherman;
   half.updates = .5;
   half.alpha = .87;
   add(half, {{"A, .99", 1, 8, .42, .5, 2},
@@ -126,12 +126,12 @@ std::vector<Study> studies() {
              {"A, .99", 48, 8, 4.90, .5, 2.3}});
   add(cuckoo,
       {{"reads", 10, 1, 2.99}, {"reads", 80, 1, 22.6}, {"reads", 160, 1, 39.4, .75, 1.3}, {"reads", 320, 1, 46.5}});
-  const Study clover{.system = "Clover-like", .device = cx5};
+  const PublishedRun clover{.system = "Clover-like", .device = cx5};
   add(clover, {{"reads", 7, 1, 1.84}, {"reads", 56, 1, 13.7}});
-  Study spread = clover;
+  PublishedRun spread = clover;
   spread.reads_before = 5;  // then .7 % of the cursors are in one node only
   add(spread, {{"reads, several compute nodes", 112, 1, 25.7}, {"reads, several compute nodes", 336, 1, 39.9}});
-  Study few = clover;
+  PublishedRun few = clover;
   few.updates = .05;
   few.alpha = .87;
   add(few, {{"B, .99", 7, 1, 1.50, .5, 2}, {"B, .99", 56, 1, 7.94, .5, 2.5}});
@@ -156,7 +156,7 @@ std::vector<Study> studies() {
 
 TEST(DeviceModel, MeetsWhatOthersMeasured) {
   std::printf("| system | case | clients | device | model | published | ratio |\n|---|---|---|---|---|---|---|\n");
-  for (const Study& study : studies()) {
+  for (const PublishedRun& study : studies()) {
     if (study.records > budget<uint64_t>(20'000, 20'000, 1'000'000)) continue;
     for (const Case& one : study.cases) {
       if (one.threads * one.coroutines > budget<size_t>(20, 1'000, 1'000)) continue;
@@ -172,8 +172,8 @@ TEST(DeviceModel, MeetsWhatOthersMeasured) {
 // Half updates, .99. No figures are published. A simulation built from the published code has 1.79 and .94 Mop/s for 16
 // x 8 and 94 x 8 clients; the same simulation of Sherman with local locks has 4.33 and 5.71.
 TEST(DeviceModel, ShermanWithoutLocalLocksCollapses) {
-  Study sherman{.system = "Sherman-like", .device = rdma::SimDevice::cx6(), .updates = .5, .alpha = .87};
-  Study without = sherman;
+  PublishedRun sherman{.system = "Sherman-like", .device = rdma::SimDevice::cx6(), .updates = .5, .alpha = .87};
+  PublishedRun without = sherman;
   without.make = make_sherman_without_local_locks;
   const Case some{"", 16, 8, 1}, many{"", 48, 8, 1};
   const double at_some = measured(without, some), at_many = measured(without, many);
@@ -186,8 +186,8 @@ TEST(DeviceModel, ShermanWithoutLocalLocksCollapses) {
 
 // The named operation decides: many writers of one key are slow.
 TEST(DeviceModel, ContentionCostsUpdatesAndNotReads) {
-  const Study even{.system = "RACE-like", .device = rdma::SimDevice::cx6(), .list_cpu_ns = 1'400, .updates = 1};
-  Study skewed = even, reads = even;
+  const PublishedRun even{.system = "RACE-like", .device = rdma::SimDevice::cx6(), .list_cpu_ns = 1'400, .updates = 1};
+  PublishedRun skewed = even, reads = even;
   skewed.alpha = 1.2;
   reads.updates = 0;
   reads.alpha = 1.2;

@@ -21,7 +21,7 @@
 namespace bonsai::bench {
 
 // The failure that an acknowledged update survives. Results of different classes are not to be compared.
-enum class Durability : uint8_t {
+enum class DurabilityClass : uint8_t {
   kVolatile,  // class V: nothing, as these systems are published
   kDurable,   // class D: a power cut
 };
@@ -83,7 +83,7 @@ class System {
 
 struct SystemEntry {
   std::string_view name;  // "RACE-like"
-  Durability durability = Durability::kVolatile;
+  DurabilityClass durability = DurabilityClass::kVolatile;
   bool scans = false;
   bool narrow = false;                // records of 4 + 4 bytes only
   bool strings = true;                // keys other than integers are allowed

@@ -49,9 +49,9 @@ Times times(const ExperimentPlan& plan) {
   return times;
 }
 
-class Study {
+class AsLeftStudy {
  public:
-  Study(const ExperimentPlan& plan, ExperimentResult* result)
+  AsLeftStudy(const ExperimentPlan& plan, ExperimentResult* result)
       : plan_(plan), times_(times(plan)), threads_(std::max(1U, std::min(2U, plan.threads_max))), result_(*result) {}
 
   Status run() {
@@ -101,7 +101,7 @@ class Study {
     kAtLmdbUpdates,
     kAtLmdbRatio
   };
-  // The rates of one turn by part, or the figures of several turns in order.
+  // The rates of one turn by role, or the figures of several turns in order.
   struct Rates {
     std::vector<double> reads, updates;
   };
@@ -138,32 +138,32 @@ class Study {
   // Measures gets, then scans, in the state that the last row describes.
   Status read(Engine* engine) {
     Row& row = result_.rows.back();
-    const std::vector<Member> gets(threads_, {.part = Part::kGet, .depth = kDepth});
-    const std::vector<Member> scans = {{Part::kScan, kScan}};
-    BONSAI_RETURN_IF_ERROR(turns(engine, gets, Part::kGet, &row[kAtGets]));
-    return turns(engine, scans, Part::kScan, &row[kAtScans]);
+    const std::vector<Member> gets(threads_, {.role = Role::kGet, .depth = kDepth});
+    const std::vector<Member> scans = {{Role::kScan, kScan}};
+    BONSAI_RETURN_IF_ERROR(turns(engine, gets, Role::kGet, &row[kAtGets]));
+    return turns(engine, scans, Role::kScan, &row[kAtScans]);
   }
 
-  Status turns(Engine* engine, const std::vector<Member>& members, Part part, std::optional<double>* figure) {
+  Status turns(Engine* engine, const std::vector<Member>& members, Role role, std::optional<double>* figure) {
     Rates rates;
-    for (unsigned i = 0; i < kTurns; ++i) BONSAI_RETURN_IF_ERROR(turn(engine, members, part, &rates));
+    for (unsigned i = 0; i < kTurns; ++i) BONSAI_RETURN_IF_ERROR(turn(engine, members, role, &rates));
     *figure = median(rates.reads);
     return Status::OK();
   }
 
-  Status turn(Engine* engine, const std::vector<Member>& members, Part part, Rates* rates) {
+  Status turn(Engine* engine, const std::vector<Member>& members, Role role, Rates* rates) {
     TeamPlan team;
     team.shape = shape_;
     team.records = times_.records;
-    team.all_loaded = members.back().part != Part::kPut;
+    team.all_loaded = members.back().role != Role::kPut;
     team.ms = times_.turn_ms;
     team.seed = plan_.config.seed + ++turns_;
     team.members = members;
     team.stop = plan_.stop;
     TeamResult result;
     BONSAI_RETURN_IF_ERROR(run_team(engine, team, &result));
-    rates->reads.push_back(result.records_m_per_s(team, part));
-    rates->updates.push_back(result.records_m_per_s(team, Part::kPut));
+    rates->reads.push_back(result.records_m_per_s(team, role));
+    rates->updates.push_back(result.records_m_per_s(team, Role::kPut));
     return Status::OK();
   }
 
@@ -180,7 +180,7 @@ class Study {
   // The two stores take turns. First Bonsai's updater does as many updates as LMDB's did, on a store that was drained.
   // Then it goes as fast as it can, as LMDB's always does.
   Status beside_puts(Engine* bonsai) {
-    const std::vector<Member> members = {{Part::kScan, kScan}, {Part::kPut}};
+    const std::vector<Member> members = {{Role::kScan, kScan}, {Role::kPut}};
     const EngineEntry* const lmdb = find_engine("lmdb");
     const std::unique_ptr<Engine> rival = lmdb != nullptr ? lmdb->make() : nullptr;
     if (rival == nullptr) return alone_beside_puts(bonsai, members);
@@ -189,10 +189,10 @@ class Study {
     for (const Moment moment : {kBesideAsMany, kBesidePuts}) {
       Rates ours, theirs;
       for (unsigned i = 0; i < kTurns; ++i) {
-        BONSAI_RETURN_IF_ERROR(turn(rival.get(), members, Part::kScan, &theirs));
+        BONSAI_RETURN_IF_ERROR(turn(rival.get(), members, Role::kScan, &theirs));
         std::vector<Member> mine = members;
         if (moment == kBesideAsMany) mine.back().records_per_s_max = 1e6 * theirs.updates.back();
-        BONSAI_RETURN_IF_ERROR(turn(bonsai, mine, Part::kScan, &ours));
+        BONSAI_RETURN_IF_ERROR(turn(bonsai, mine, Role::kScan, &ours));
       }
       beside(moment, ours, theirs);
     }
@@ -202,7 +202,7 @@ class Study {
   Status alone_beside_puts(Engine* bonsai, const std::vector<Member>& members) {
     for (const Place at : {kAtLmdb, kAtLmdbUpdates, kAtLmdbRatio}) result_.columns[at].absent = "not in this build";
     Rates ours;
-    for (unsigned i = 0; i < kTurns; ++i) BONSAI_RETURN_IF_ERROR(turn(bonsai, members, Part::kScan, &ours));
+    for (unsigned i = 0; i < kTurns; ++i) BONSAI_RETURN_IF_ERROR(turn(bonsai, members, Role::kScan, &ours));
     beside(kBesidePuts, ours, {});
     return Status::OK();
   }
@@ -247,7 +247,7 @@ class Study {
   uint64_t turns_ = 0;
 };
 
-Status run(const ExperimentPlan& plan, ExperimentResult* result) { return Study(plan, result).run(); }
+Status run(const ExperimentPlan& plan, ExperimentResult* result) { return AsLeftStudy(plan, result).run(); }
 
 Reference reference() {
   return {{kMoment, kWritten, kProcess, kGets, kScans, kBeside},

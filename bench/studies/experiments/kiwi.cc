@@ -37,7 +37,7 @@ void add_kiwi_ratios(const WorkOfAll& all, Row* row) {
   for (const Rival bonsai : {kLeft, kDrained}) row->push_back(ratio(all[bonsai].records_m_per_s, kiwi));
 }
 
-Status run_alone(const ExperimentPlan& plan, Part part, const char* what, const Rivals& rivals,
+Status run_alone(const ExperimentPlan& plan, Role role, const char* what, const Rivals& rivals,
                  ExperimentResult* result) {
   result->columns = {{"thread", "threads"}};
   for (const unsigned threads : team_sizes(plan)) result->rows.push_back({threads});
@@ -51,9 +51,9 @@ Status run_alone(const ExperimentPlan& plan, Part part, const char* what, const 
     }
     for (Row& row : result->rows) {
       TeamPlan cell;
-      cell.members = team(static_cast<unsigned>(*row[0]), part, kLongScan);
+      cell.members = team(static_cast<unsigned>(*row[0]), role, kLongScan);
       WorkOfAll all;
-      BONSAI_RETURN_IF_ERROR(field.measure(cell, part, part, &all));
+      BONSAI_RETURN_IF_ERROR(field.measure(cell, role, role, &all));
       add_figures(all, rivals, &Work::records_m_per_s, 1, &row);
       add_kiwi_ratios(all, &row);
     }
@@ -62,19 +62,19 @@ Status run_alone(const ExperimentPlan& plan, Part part, const char* what, const 
 }
 
 Status run_gets(const ExperimentPlan& plan, ExperimentResult* result) {
-  BONSAI_RETURN_IF_ERROR(run_alone(plan, Part::kGet, "gets", kiwi_rivals(), result));
+  BONSAI_RETURN_IF_ERROR(run_alone(plan, Role::kGet, "gets", kiwi_rivals(), result));
   label_field(plan, kiwi_rivals(), result, "Gets of random records.");
   return Status::OK();
 }
 
 Status run_puts(const ExperimentPlan& plan, ExperimentResult* result) {
-  BONSAI_RETURN_IF_ERROR(run_alone(plan, Part::kPut, "updates", kiwi_rivals(), result));
+  BONSAI_RETURN_IF_ERROR(run_alone(plan, Role::kPut, "updates", kiwi_rivals(), result));
   label_field(plan, kiwi_rivals(), result, "Updates of random records, half of them inserts and half deletes.");
   return Status::OK();
 }
 
 Status run_scans(const ExperimentPlan& plan, ExperimentResult* result) {
-  BONSAI_RETURN_IF_ERROR(run_alone(plan, Part::kScan, "scanned", kiwi_rivals_of_scans(), result));
+  BONSAI_RETURN_IF_ERROR(run_alone(plan, Role::kScan, "scanned", kiwi_rivals_of_scans(), result));
   label_field(plan, kiwi_rivals_of_scans(), result,
               "Records that scans of 32 K return, each from a random key on. A scan of ctrie_like visits all of it.");
   return Status::OK();
@@ -108,7 +108,7 @@ Status run_beside(const ExperimentPlan& plan, ExperimentResult* result) {
       TeamPlan cell;
       cell.members = halves(static_cast<unsigned>(*row[0]), kLongScan);
       WorkOfAll all;
-      BONSAI_RETURN_IF_ERROR(field.measure(cell, Part::kScan, Part::kPut, &all));
+      BONSAI_RETURN_IF_ERROR(field.measure(cell, Role::kScan, Role::kPut, &all));
       add_figures(all, kiwi_rivals_of_scans(), &Work::records_m_per_s, 1, &row);
       add_figures(all, kiwi_rivals_of_scans(), &Work::other_m_per_s, 1, &row);
       for (const Rival bonsai : {kLeft, kDrained}) {
@@ -139,7 +139,7 @@ Status run_sizes(const ExperimentPlan& plan, ExperimentResult* result) {
     TeamPlan cell;
     cell.members = halves(plan.threads_max, records);
     WorkOfAll all;
-    BONSAI_RETURN_IF_ERROR(field.measure(cell, Part::kScan, Part::kPut, &all));
+    BONSAI_RETURN_IF_ERROR(field.measure(cell, Role::kScan, Role::kPut, &all));
     Row row = {records};
     add_figures(all, kiwi_rivals_of_scans(), &Work::records_m_per_s, 1, &row);
     add_figures(all, kiwi_rivals_of_scans(), &Work::other_m_per_s, 1, &row);
@@ -185,7 +185,7 @@ Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
     cell.samples_memory = true;
     cell.ms = ms;
     WorkOfAll all;
-    BONSAI_RETURN_IF_ERROR(field.measure(cell, Part::kScan, Part::kPut, &all));
+    BONSAI_RETURN_IF_ERROR(field.measure(cell, Role::kScan, Role::kPut, &all));
     Row row = {threads};
     add_figures(all, rivals, &Work::dram_bytes, records, &row);
     add_figures(all, rivals, &Work::dram_bytes_max, records, &row);

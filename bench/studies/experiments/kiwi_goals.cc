@@ -27,7 +27,7 @@ Status scan_what_is_left(Subject* subject, const Member& scan, uint64_t records,
   plan.ms = std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(records) / 2 / (1e3 * records_m_per_s)));
   TeamResult team;
   BONSAI_RETURN_IF_ERROR(subject->run(&plan, &team));
-  *figure = team.records_m_per_s(plan, Part::kScan);
+  *figure = team.records_m_per_s(plan, Role::kScan);
   return Status::OK();
 }
 
@@ -36,7 +36,7 @@ Status scan_what_is_left(Subject* subject, const Member& scan, uint64_t records,
 Status rates_in_the_long_run(Subject* subject, const Member& put, const Member& other, std::optional<double>* updates,
                              std::optional<double>* others) {
   for (int half = 0; half < 2; ++half) {
-    BONSAI_RETURN_IF_ERROR(subject->rates({put, other}, Part::kPut, updates, other.part, others));
+    BONSAI_RETURN_IF_ERROR(subject->rates({put, other}, Role::kPut, updates, other.role, others));
   }
   return Status::OK();
 }
@@ -58,18 +58,18 @@ Status run_interference(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"scanned alone, what they left", "M/s"},
                      {"scanned alone, drained", "M/s"},
                      {"streamed", "M/s"}};
-  const Member put{Part::kPut};
-  const Member scan{Part::kScan, kLongScan};
+  const Member put{Role::kPut};
+  const Member scan{Role::kScan, kLongScan};
   std::vector<double> put_ratios, left_ratios, drained_ratios;
   const unsigned rounds = std::max(plan.scale == Scale::kTrial ? 1U : 5U, plan.repeat);
   for (unsigned round = 1; round <= rounds; ++round) {
     std::optional<double> updates, scanned, unhindered, streamed, left, drained;
     BONSAI_RETURN_IF_ERROR(rates_in_the_long_run(&bonsai, put, scan, &updates, &scanned));
     BONSAI_RETURN_IF_ERROR(scan_what_is_left(&bonsai, scan, size.records, *scanned, &left));
-    const Member stream{.part = Part::kStream, .scan_records = kLongScan, .records_per_s_max = 1e6 * *scanned};
+    const Member stream{.role = Role::kStream, .scan_records = kLongScan, .records_per_s_max = 1e6 * *scanned};
     BONSAI_RETURN_IF_ERROR(rates_in_the_long_run(&bonsai, put, stream, &unhindered, &streamed));
     BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
-    BONSAI_RETURN_IF_ERROR(bonsai.rates({scan}, Part::kScan, &drained));
+    BONSAI_RETURN_IF_ERROR(bonsai.rates({scan}, Role::kScan, &drained));
     put_ratios.push_back(*updates / *unhindered);
     left_ratios.push_back(*scanned / *left);
     drained_ratios.push_back(*scanned / *drained);
@@ -104,15 +104,15 @@ struct Crowd {
 };
 
 // One round: few threads, then many. Both start from the state in which such a team leaves the store.
-Status run_crowd_round(Subject* subject, Part part, unsigned few, unsigned many, Crowd* crowd) {
+Status run_crowd_round(Subject* subject, Role role, unsigned few, unsigned many, Crowd* crowd) {
   double throughput[2];
   TeamResult done;
   for (const unsigned threads : {few, many}) {
     TeamPlan cell;
-    cell.members = team(threads, part, kLongScan);
-    if (part == Part::kPut) BONSAI_RETURN_IF_ERROR(subject->run(&cell, &done));
+    cell.members = team(threads, role, kLongScan);
+    if (role == Role::kPut) BONSAI_RETURN_IF_ERROR(subject->run(&cell, &done));
     BONSAI_RETURN_IF_ERROR(subject->run(&cell, &done));
-    throughput[threads == many] = done.records_m_per_s(cell, part);
+    throughput[threads == many] = done.records_m_per_s(cell, role);
   }
   std::sort(done.operations.begin(), done.operations.end());
   std::vector<double> each;
@@ -140,13 +140,13 @@ Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
         std::to_string(many) + " threads of the same kind at once, each with what it did in " +
             std::to_string(cell_ms(plan.scale)) + " ms, in thousands per second, medians of " + std::to_string(rounds) +
             " rounds; " + size.name + " records.");
-  for (const auto& [name, part] :
-       {std::pair("gets", Part::kGet), {"scans of 32 K", Part::kScan}, {"updates", Part::kPut}}) {
+  for (const auto& [name, role] :
+       {std::pair("gets", Role::kGet), {"scans of 32 K", Role::kScan}, {"updates", Role::kPut}}) {
     Crowd crowd;
     for (unsigned round = 0; round < rounds; ++round) {
-      BONSAI_RETURN_IF_ERROR(run_crowd_round(&bonsai, part, few, many, &crowd));
+      BONSAI_RETURN_IF_ERROR(run_crowd_round(&bonsai, role, few, many, &crowd));
     }
-    result->columns.push_back({name, "K/s", part != Part::kScan});
+    result->columns.push_back({name, "K/s", role != Role::kScan});
     for (unsigned i = 0; i < many; ++i) {
       std::vector<double> rank;
       for (const std::vector<double>& each : crowd.ranks) rank.push_back(each[i] / 1e3);

@@ -24,13 +24,13 @@ std::vector<KiwiSize> kiwi_sizes(Scale scale) {
   return {{"1 K", 1'000}, {"4 K", 4'000}};
 }
 
-std::vector<Member> team(unsigned threads, Part part, uint32_t scan_records) {
-  return std::vector<Member>(threads, Member{part, scan_records});
+std::vector<Member> team(unsigned threads, Role role, uint32_t scan_records) {
+  return std::vector<Member>(threads, Member{role, scan_records});
 }
 
 std::vector<Member> halves(unsigned threads, uint32_t scan_records) {
-  std::vector<Member> members = team(std::max(1U, threads / 2), Part::kScan, scan_records);
-  members.resize(std::max(2U, threads), Member{Part::kPut});
+  std::vector<Member> members = team(std::max(1U, threads / 2), Role::kScan, scan_records);
+  members.resize(std::max(2U, threads), Member{Role::kPut});
   return members;
 }
 
@@ -70,7 +70,7 @@ Field::Field(const ExperimentPlan& plan, const KiwiSize& size, const Rivals& riv
   once_.repeat = 1;
 }
 
-Status Field::measure(const TeamPlan& team, Part part, Part other, WorkOfAll* all) {
+Status Field::measure(const TeamPlan& team, Role role, Role other, WorkOfAll* all) {
   BONSAI_RETURN_IF_ERROR(warm_up());
   for (unsigned i = 0; i < runs_; ++i) {
     for (const Rival rival : rivals_) {
@@ -78,7 +78,7 @@ Status Field::measure(const TeamPlan& team, Part part, Part other, WorkOfAll* al
       TeamResult done;
       BONSAI_RETURN_IF_ERROR(run_once(rival, &cell, &done));
       Work& work = (*all)[rival];
-      work.records_m_per_s += done.records_m_per_s(cell, part) / runs_;
+      work.records_m_per_s += done.records_m_per_s(cell, role) / runs_;
       work.other_m_per_s += done.records_m_per_s(cell, other) / runs_;
       work.dram_bytes += done.dram_bytes / runs_;
       work.nvm_bytes += done.nvm_bytes / runs_;
@@ -98,7 +98,7 @@ Status Field::run_once(Rival rival, TeamPlan* cell, TeamResult* done) {
 Status Field::warm_up() {
   for (size_t i = 0; i < rivals_.size() && !is_warm_; ++i) {
     TeamPlan cell;
-    cell.members = team(once_.threads_max, Part::kPut);
+    cell.members = team(once_.threads_max, Role::kPut);
     cell.ms = warm_up_ms(once_.scale);
     TeamResult ignored;
     BONSAI_RETURN_IF_ERROR(run_once(rivals_[i], &cell, &ignored));

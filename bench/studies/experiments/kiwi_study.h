@@ -27,7 +27,7 @@ struct KiwiSize {
 // The two sizes of the paper, or smaller ones.
 [[nodiscard]] std::vector<KiwiSize> kiwi_sizes(Scale scale);
 
-[[nodiscard]] std::vector<Member> team(unsigned threads, Part part, uint32_t scan_records = 0);
+[[nodiscard]] std::vector<Member> team(unsigned threads, Role role, uint32_t scan_records = 0);
 // Half of the threads scan, the others put; at least one each.
 [[nodiscard]] std::vector<Member> halves(unsigned threads, uint32_t scan_records);
 [[nodiscard]] std::vector<unsigned> team_sizes(const ExperimentPlan& plan);
@@ -49,8 +49,8 @@ using Rivals = std::vector<Rival>;
 
 // The work that a team did on a rival.
 struct Work {
-  double records_m_per_s = 0;  // of the requested part
-  double other_m_per_s = 0;    // of the other part
+  double records_m_per_s = 0;  // of the requested role
+  double other_m_per_s = 0;    // of the other role
   double dram_bytes = 0, nvm_bytes = 0;
   double dram_bytes_max = 0;
   double dram_growth = 0;  // mean of the second half of the time / mean of the first
@@ -65,7 +65,7 @@ class Field {
   Field(const ExperimentPlan& plan, const KiwiSize& size, const Rivals& rivals, ExperimentResult* result);
 
   // *all: the entries of the field's rivals are set, the others are left unchanged.
-  Status measure(const TeamPlan& team, Part part, Part other, WorkOfAll* all);
+  Status measure(const TeamPlan& team, Role role, Role other, WorkOfAll* all);
 
  private:
   Status run_once(Rival rival, TeamPlan* cell, TeamResult* done);

@@ -59,19 +59,19 @@ constexpr size_t kDram = 0, kFull = 1, kUntimed = 3;
 
 struct Load {
   const char* name;
-  Part part;
+  Role role;
 };
-constexpr Load kGets = {"gets", Part::kGet};
-constexpr Load kMix = {"gets and updates", Part::kMix};
+constexpr Load kGets = {"gets", Role::kGet};
+constexpr Load kMix = {"gets and updates", Role::kMix};
 
 // The pages that a store gets make a difference of some percent, and so does other load on the machine. So every round
 // loads all stores anew, in another order, and at each depth they take turns there and back.
-class Study {
+class PipeliningStudy {
  public:
-  Study(const ExperimentPlan& plan, const Load& load)
+  PipeliningStudy(const ExperimentPlan& plan, const Load& load)
       : plan_(plan),
         turn_(plan),
-        part_(load.part),
+        role_(load.role),
         rounds_(plan.scale == Scale::kTrial ? 1 : std::max(kRoundsMin, plan.repeat)),
         records_(records_of(plan.scale)) {
     turn_.repeat = 1;
@@ -147,10 +147,10 @@ class Study {
     TeamPlan team;
     team.zipfian = true;
     team.ms = turn_ms();
-    team.members.assign(plan_.threads_max, Member{.part = part_, .depth = depth});
+    team.members.assign(plan_.threads_max, Member{.role = role_, .depth = depth});
     TeamResult done;
     BONSAI_RETURN_IF_ERROR(subjects_[variant]->run(&team, &done));
-    *sum += done.records_m_per_s(team, part_);
+    *sum += done.records_m_per_s(team, role_);
     return Status::OK();
   }
 
@@ -180,7 +180,7 @@ class Study {
 
   const ExperimentPlan& plan_;
   ExperimentPlan turn_;
-  const Part part_;
+  const Role role_;
   const unsigned rounds_;
   const uint64_t records_;
   std::unique_ptr<Subject> subjects_[std::size(kVariants)];
@@ -188,7 +188,7 @@ class Study {
 };
 
 Status run(const ExperimentPlan& plan, const Load& load, ExperimentResult* result) {
-  Study study(plan, load);
+  PipeliningStudy study(plan, load);
   BONSAI_RETURN_IF_ERROR(study.run(result));
   study.tell(load.name, result);
   return Status::OK();
@@ -226,10 +226,10 @@ std::vector<std::string> row_names() {
 Status measure_way(const ExperimentPlan& plan, Subject* subject, unsigned depth, double* m_per_s) {
   TeamPlan team;
   team.zipfian = true;
-  team.members.assign(plan.threads_max, Member{.part = Part::kGet, .depth = depth});
+  team.members.assign(plan.threads_max, Member{.role = Role::kGet, .depth = depth});
   TeamResult done;
   BONSAI_RETURN_IF_ERROR(subject->run(&team, &done));
-  *m_per_s = done.records_m_per_s(team, Part::kGet);
+  *m_per_s = done.records_m_per_s(team, Role::kGet);
   return Status::OK();
 }
 

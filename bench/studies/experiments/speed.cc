@@ -94,9 +94,9 @@ uint64_t usual_records(Scale scale) {
   return scale == Scale::kPaper ? 10'000'000 : scale == Scale::kSmall ? 1'000'000 : 2'000;
 }
 
-class Study {
+class SpeedStudy {
  public:
-  Study(const ExperimentPlan& plan, const Shape& shape)
+  SpeedStudy(const ExperimentPlan& plan, const Shape& shape)
       : plan_(plan),
         shape_(shape),
         rounds_(plan.scale == Scale::kTrial ? 1 : std::max(kRoundsMin, plan.repeat)),
@@ -365,8 +365,12 @@ class Study {
   std::array<Figures, std::size(kLines)> figures_;
 };
 
-Status run_integers(const ExperimentPlan& plan, ExperimentResult* result) { return Study(plan, kIntegers).run(result); }
-Status run_strings(const ExperimentPlan& plan, ExperimentResult* result) { return Study(plan, kStrings).run(result); }
+Status run_integers(const ExperimentPlan& plan, ExperimentResult* result) {
+  return SpeedStudy(plan, kIntegers).run(result);
+}
+Status run_strings(const ExperimentPlan& plan, ExperimentResult* result) {
+  return SpeedStudy(plan, kStrings).run(result);
+}
 
 Reference integers_reference() {
   Reference reference{{"line", "floor", "goal", "goal Mop/s"}, {}, ReferenceKind::kGoals};

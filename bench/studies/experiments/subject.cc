@@ -49,20 +49,20 @@ Status Subject::run(TeamPlan* plan, TeamResult* team) {
     for (const uint64_t each : one.records) records += static_cast<double>(each);
     by_work.emplace(records / one.seconds, std::move(one));
   }
-  for (const Member& member : plan->members) updated_ |= member.part == Part::kPut;
+  for (const Member& member : plan->members) updated_ |= member.role == Role::kPut;
   auto middle = by_work.begin();
   std::advance(middle, by_work.size() / 2);
   *team = std::move(middle->second);
   return Status::OK();
 }
 
-Status Subject::rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other,
+Status Subject::rates(const std::vector<Member>& members, Role role, std::optional<double>* figure, Role other,
                       std::optional<double>* other_figure) {
   TeamPlan plan;
   plan.members = members;
   TeamResult team;
   BONSAI_RETURN_IF_ERROR(run(&plan, &team));
-  *figure = team.records_m_per_s(plan, part);
+  *figure = team.records_m_per_s(plan, role);
   if (other_figure != nullptr) *other_figure = team.records_m_per_s(plan, other);
   return Status::OK();
 }

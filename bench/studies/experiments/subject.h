@@ -42,7 +42,7 @@ class Subject {
   Status run(TeamPlan* plan, TeamResult* team);
 
   // As run(); the result is millions of records per second of one part or two.
-  Status rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other = Part::kGet,
+  Status rates(const std::vector<Member>& members, Role role, std::optional<double>* figure, Role other = Role::kGet,
                std::optional<double>* other_figure = nullptr);
 
   [[nodiscard]] Engine& engine() { return *engine_; }

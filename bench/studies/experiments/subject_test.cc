@@ -48,7 +48,7 @@ TEST_F(Subjects, AreLoadedAndSayWhatGoesOn) {
   ASSERT_TRUE(store->engine().scan("", UINT32_MAX, [&found](auto, auto) { return ++found > 0; }).ok());
   EXPECT_EQ(found, kSubjectRecords);
   std::optional<double> gets;
-  ASSERT_TRUE(store->rates({{Part::kGet}, {Part::kGet}}, Part::kGet, &gets).ok());
+  ASSERT_TRUE(store->rates({{Role::kGet}, {Role::kGet}}, Role::kGet, &gets).ok());
   EXPECT_GT(gets.value_or(0), 0);
   EXPECT_EQ(phases_, (std::vector<std::string>{"store: load 2000", "store: 2 threads on 2000"}));
   EXPECT_EQ(subject(Fault::kRefuses)->load(nullptr).code(), Status::Code::kNoSpace) << "the store's own error";
@@ -60,7 +60,7 @@ TEST_F(Subjects, GiveATeamWhatThePlanSays) {
   TeamPlan first, second;
   TeamResult done;
   for (TeamPlan* team : {&first, &second}) {
-    team->members = {{Part::kGet}};
+    team->members = {{Role::kGet}};
     ASSERT_TRUE(store->run(team, &done).ok());
     EXPECT_EQ(team->records, kSubjectRecords);
     EXPECT_EQ(team->ms, cell_ms(Scale::kTrial));
@@ -78,28 +78,28 @@ TEST_F(Subjects, KnowThatPutsRemoveRecords) {
   ASSERT_TRUE(store->load(nullptr).ok());
   TeamPlan puts, gets;
   TeamResult done;
-  puts.members = {{Part::kPut}};
+  puts.members = {{Role::kPut}};
   ASSERT_TRUE(store->run(&puts, &done).ok());
-  gets.members = {{Part::kGet}};
+  gets.members = {{Role::kGet}};
   ASSERT_TRUE(store->run(&gets, &done).ok()) << "what was removed is no failure";
   EXPECT_FALSE(gets.all_loaded);
 }
 
 TEST_F(Subjects, EndAtAWrongAnswerAndAtAnInterruption) {
-  for (const auto& [fault, part] : {std::pair(Fault::kLosesKeys, Part::kGet),
-                                    {Fault::kMixesValues, Part::kGet},
-                                    {Fault::kScanTwice, Part::kScan}}) {
+  for (const auto& [fault, role] : {std::pair(Fault::kLosesKeys, Role::kGet),
+                                    {Fault::kMixesValues, Role::kGet},
+                                    {Fault::kScanTwice, Role::kScan}}) {
     const auto store = subject(fault);
     ASSERT_TRUE(store->load(nullptr).ok());
     std::optional<double> figure;
-    EXPECT_TRUE(store->rates({{part, 10}}, part, &figure).IsUnavailable());
+    EXPECT_TRUE(store->rates({{role, 10}}, role, &figure).IsUnavailable());
     EXPECT_FALSE(figure.has_value()) << "no figure of wrong answers";
   }
   const auto store = subject(Fault::kNone);
   ASSERT_TRUE(store->load(nullptr).ok());
   stop_ = true;
   std::optional<double> figure;
-  EXPECT_TRUE(store->rates({{Part::kGet}}, Part::kGet, &figure).IsUnavailable());
+  EXPECT_TRUE(store->rates({{Role::kGet}}, Role::kGet, &figure).IsUnavailable());
   EXPECT_TRUE(subject(Fault::kNone)->load(nullptr).IsUnavailable());
 }
 

@@ -16,7 +16,7 @@
 namespace bonsai::bench {
 namespace {
 
-std::string class_name(Durability durability) { return durability == Durability::kVolatile ? "V" : "D"; }
+std::string class_name(DurabilityClass durability) { return durability == DurabilityClass::kVolatile ? "V" : "D"; }
 std::string column_name(const SystemEntry& entry) {
   return std::string(entry.name) + " (" + class_name(entry.durability) + ")";
 }
@@ -148,7 +148,7 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
       result->rows.push_back({static_cast<double>(cells.size()), cell.lists, cell.messages, cell.bytes, cell.p50_us,
                               cell.p99_us, cell.mops, cell.ceiling.mops, static_cast<double>(bound - bounds.begin()),
                               static_cast<double>(cell.cache_bytes), of_system.front().memory_bytes_per_record,
-                              entry.durability == Durability::kVolatile ? 0 : 1});
+                              entry.durability == DurabilityClass::kVolatile ? 0 : 1});
       cells.push_back(std::string(entry.name) + ", " + workload_name(cell.letter) + ", " +
                       key_name(grounds[cell.ground].key_form));
     }

@@ -21,9 +21,9 @@ constexpr uint64_t kPoolBytesBase = uint64_t{64} << 20;
 constexpr uint64_t kPoolFactor = 4;
 constexpr uint64_t kRecordOverheadBytes = 48;
 
-class Study {
+class UpdateMeasurement {
  public:
-  Study(const ExperimentPlan& plan, const UpdateStudy& study)
+  UpdateMeasurement(const ExperimentPlan& plan, const UpdateStudy& study)
       : plan_(plan),
         study_(study),
         shape_{KeyForm::kFixed8, true, 1, study.value_bytes},
@@ -153,7 +153,7 @@ class Study {
 
 Status run_updates(const ExperimentPlan& plan, const UpdateStudy& study, UpdateCosts* costs) {
   std::vector<UpdateCosts> runs(std::max(1U, plan.repeat));
-  for (UpdateCosts& one : runs) BONSAI_RETURN_IF_ERROR(Study(plan, study).run(&one));
+  for (UpdateCosts& one : runs) BONSAI_RETURN_IF_ERROR(UpdateMeasurement(plan, study).run(&one));
   std::sort(runs.begin(), runs.end(), [](const UpdateCosts& a, const UpdateCosts& b) { return a.mops < b.mops; });
   *costs = runs[runs.size() / 2];
   return Status::OK();
