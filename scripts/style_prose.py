@@ -9,16 +9,12 @@
   lab           docs/lab/*.md                    pages that do not name the commit which their figures came from
   reflow        comments of C++                  a line of a few words where a formatter broke a longer one
   readme        README.md                        more than 800 words: measurements go to docs/lab, the rest to headers
-  words         *.md, comments, messages, help;  words of the left column of the glossary's second table
-                scripts and build files whole;   (ARCHITECTURE.md), on one line or broken over two; a phrase that
-                names in C++                     begins in backticks is code and exempt. Names are read as words:
-                                                 tell_all and kTellAll are "tell all"; NAMES_MAY_SAY is the exception
 """
 import re
 from collections import namedtuple
 
 Breach = namedtuple("Breach", "path line rule message")
-RULES = ["authority", "reference", "reflow", "readme", "lab", "words"]
+RULES = ["authority", "reference", "reflow", "readme", "lab"]
 
 README_WORDS_MAX = 800
 
@@ -207,85 +203,6 @@ def check_reference(source, tree):
                     yield Breach(source.path, line, "reference", f"{name} is not in the tree")
 
 
-# ---- words --------------------------------------------------------------------------------------------------------
-
-WORDS_HEADING = "### Words that are not used"
-# Short words that are clear in a name, and wrong only in a sentence.
-NAMES_MAY_SAY = {"tell", "tells", "behind", "lies", "lie", "lay", "lying"}
-PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-BLOCK = re.compile(r'/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"', re.DOTALL)  # comments of C, and help texts
-
-
-def words_not_used(architecture):
-    """{word: its replacement} of the second table of the glossary."""
-    words = {}
-    for row in re.findall(r"^\| (.+?) \| (.+?) \|$", architecture.split(WORDS_HEADING)[-1], re.MULTILINE)[1:]:
-        words.update({word: row[1] for word in row[0].split(", ")})
-    return words
-
-
-def prose_of(source):
-    """(line, text) of the prose in a file: all of a document or script, comments and sentences of code."""
-    if source.is_cpp:
-        yield from source.comments
-        for block in BLOCK.finditer(source.text):
-            yield from enumerate(block[0].splitlines(), source.text.count("\n", 0, block.start()) + 1)
-        if not source.is_test:
-            for line, text in enumerate(source.lines, 1):
-                yield from ((line, literal) for literal in LITERAL.findall(text) if " " in literal)
-    elif source.path.suffix in (".md", ".py", ".sh", ".cmake", ".txt") and not source.path.name.startswith("style"):
-        text = source.text.split(WORDS_HEADING)[0] if source.path.name == "ARCHITECTURE.md" else source.text
-        yield from enumerate(text.splitlines(), 1)
-
-
-def with_line_breaks(lines):
-    """Each line with the one after it, where there is one: (line, both, length of the first)."""
-    for (line, text), (next_line, next_text) in zip(lines, [*lines[1:], (0, "")]):
-        text = text.rstrip().rstrip("\\")
-        follows = next_line == line + 1
-        yield line, text + (" " + next_text.lstrip(" /*#|>") if follows else ""), len(text)
-
-
-def pattern_of(words):
-    phrases = "|".join(re.escape(word).replace("\\ ", "[ `]+") for word in sorted(words, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)({phrases})(?!\w)", re.IGNORECASE)
-
-
-def find_in_names(source, pattern):
-    """(line, word, name) for each line of code whose name contains a forbidden word."""
-    for name in sorted(set(re.findall(r"[A-Za-z_]\w+", source.code))):
-        if match := pattern.search(" ".join(PART_OF_NAME.findall(name))):
-            for line, text in enumerate(source.code.splitlines(), 1):
-                if re.search(rf"\b{name}\b", text):
-                    yield line, match[0].lower(), name
-
-
-def find_words(sources, words):
-    if not words:
-        return
-    words = {word.lower(): instead for word, instead in words.items()}
-    # Words in backticks there are forbidden in names only.
-    names_alone = {word.strip("`") for word in words if word[0] == "`"}
-    words = {word.strip("`"): instead for word, instead in words.items()}
-    pattern = pattern_of(words.keys() - names_alone)
-    pattern_in_names = pattern_of(words.keys() - NAMES_MAY_SAY)
-    for source in sources:
-        for line, word, name in find_in_names(source, pattern_in_names) if source.is_cpp else ():
-            yield Breach(source.path, line, "words", f"{word}: in the name {name}, say {words[word]} (ARCHITECTURE.md)")
-        for line, text, length in with_line_breaks(list(prose_of(source))):
-            code = [span.span() for span in SPAN.finditer(text)]
-            for match in pattern.finditer(text):
-                if match.start() < length and not any(begin < match.start() < end for begin, end in code):
-                    word = re.sub("[ `]+", " ", match[0].lower())
-                    yield Breach(source.path, line, "words", f"{word}: say {words[word]} (ARCHITECTURE.md, glossary)")
-
-
-def check_words(sources):
-    architecture = next((source.text for source in sources if str(source.path) == "ARCHITECTURE.md"), "")
-    return find_words(sources, words_not_used(architecture) if WORDS_HEADING in architecture else {})
-
-
 def check_source(source):
     yield from check_authority(source)
     yield from check_readme(source)
@@ -294,7 +211,6 @@ def check_source(source):
 
 
 def check_tree(sources, names):
-    yield from check_words(sources)
     tree = Tree(sources, names)
     for source in sources:
         yield from check_reference(source, tree)
