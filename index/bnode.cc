@@ -28,7 +28,7 @@ uint64_t Slots::dram_bytes() const {
   return own + (chunk != nullptr ? chunks * base::bytes_of_block(chunk, sizeof(Chunk) + kChunkBytes) : 0);
 }
 
-// Ends: each turn but the last finds a chunk full, and there are kChunksMax.
+// The loop ends: each turn except the last finds a full chunk, and there are kChunksMax chunks.
 void* Slots::cell_in_chunk(size_t node_bytes, bool* reached_high_mark) {
   *reached_high_mark = false;
   if (node_bytes > kArenaNodeBytesMax) return nullptr;

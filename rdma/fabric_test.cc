@@ -70,9 +70,9 @@ TEST_P(FabricTest, MaskedCasComparesAndStoresTheBitsOfItsMasks) {
   const auto swap = [&](WorkList::Masked expected, WorkList::Masked desired, size_t at) {
     list.masked_cas(*peer, there_.region.at(24), expected, desired, here_.region->slice(at, 8));
   };
-  swap({0x0000, 0x000f}, {0xffff, 0x000f}, 0);   // four bits of it are taken,
-  swap({0x0000, 0x00ff}, {0x00f0, 0x00f0}, 8);   // and of these eight some were
-  swap({0xdead, 0x0000}, {0x1234, 0xf000}, 16);  // nothing is compared
+  swap({0x0000, 0x000f}, {0xffff, 0x000f}, 0);   // takes four free bits
+  swap({0x0000, 0x00ff}, {0x00f0, 0x00f0}, 8);   // fails: four of these eight bits are taken
+  swap({0xdead, 0x0000}, {0x1234, 0xf000}, 16);  // compares no bit
   swap({0x1f0f, ~uint64_t{0}}, {1, ~uint64_t{0}}, 24);
   ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
   EXPECT_EQ(here_.word(0), 0xff00u);

@@ -26,8 +26,7 @@ using persist::LiveRecord;
 using persist::Tile;
 
 // The size of a copy's targets if the caller gives none (Options::pool_bytes of 0): twice the bytes of its records,
-// shared by the targets that store them. They are not smaller than the targets of the source, as far as those are
-// within kKeptBytesMax.
+// shared by the targets that store them. Each is at least as large as a target of the source, or kKeptBytesMax.
 constexpr uint64_t kKeptBytesMax = 64 * base::kMiB;
 constexpr uint64_t kRecordBytes = 16;  // of a record, beside key and value
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening and creating pools: mappings, media, volume, recovery, tiers.
 //
-// A new pool gets its names last, so that a creation that is killed leaves nothing, with two exceptions after which
-// files have to be removed by hand: a pool of several targets that is killed while it gets their names, and a file
-// system where a file cannot be made without a name (base::MappingOptions::name_later).
+// A new pool gets its names last, so that a killed creation leaves no file. In two cases it does, and a user must
+// remove the files: if it is killed while a pool of several targets gets its names, and on a file system where a file
+// cannot be made without a name (base::MappingOptions::name_later).
 #include <algorithm>
 #include <span>
 
@@ -95,7 +95,7 @@ class Opener {
 
   [[nodiscard]] bool is_volatile() const { return options_.medium == MediumChoice::kDram; }
 
-  // All targets exist, or none does and they are to be made.
+  // All targets exist, or none does and this opening creates them.
   Status decide_creation() {
     if (is_volatile()) {
       create_ = true;
