@@ -26,7 +26,8 @@ using persist::LiveRecord;
 using persist::Tile;
 
 // The size of a copy's targets if the caller gives none (Options::pool_bytes of 0): twice the bytes of its records,
-// shared by the targets that store them. Each is at least as large as a target of the source, or kKeptBytesMax.
+// shared by the targets that store them. Each is at least as large as a target of the source, or as kKeptBytesMax if
+// that is less.
 constexpr uint64_t kKeptBytesMax = 64 * base::kMiB;
 constexpr uint64_t kRecordBytes = 16;  // of a record, beside key and value
 
