@@ -213,7 +213,7 @@ TEST(Versions, ThreadsAgreeOnABatchesVersion) {
   }
 }
 
-// Whoever learns a version above a scan's sees that scan's registration: the rule that pruning stands on.
+// A thread that reads a version above a scan's also reads that scan's registration: the rule that pruning stands on.
 TEST(Versions, AVersionAboveAScanShowsItsRegistration) {
   Versions versions(16);
   std::atomic<uint64_t> registered{0};  // the version of a scan that stays registered

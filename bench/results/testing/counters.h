@@ -25,7 +25,7 @@ class Counters {
     std::ofstream(folder(zone) / "max_energy_range_uj") << range_uj;
     set(zone, energy_uj);
   }
-  // Whoever reads at that moment finds the old number or the new one.
+  // A reader at that moment finds the old number or the new one.
   void set(const std::string& zone, uint64_t energy_uj) const {
     const std::filesystem::path path = folder(zone) / "energy_uj";
     std::ofstream(path.string() + ".new") << energy_uj;

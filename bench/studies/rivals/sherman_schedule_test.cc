@@ -250,7 +250,7 @@ TEST(Sherman, ReadersVerifyAndWritersGiveUp) {
       base::word_at(word).store(whole);
       EXPECT_EQ("OK", text(client->get(key(7), &value)));
       EXPECT_EQ(value, "abcdefgh");
-      // Whoever died has the lock.
+      // The client that died has the lock.
       std::byte* const lock = rig.nodes()[0]->data() + kFirstLockAt;
       base::word_at(lock).store(99);
       EXPECT_TRUE(impatient->update(key(7), "ABCDEFGH").IsUnavailable());
