@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that exist after a signal stops a command: its sources, and nothing else. Also those after a refused load.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "admin/testing/run_program.h"
+#include "base/child_process.h"
 #include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
@@ -39,19 +38,9 @@ class Stop : public ::testing::Test {
         "timeout", "--preserve-status",           "-s",          std::to_string(signal), after, "sh",
         "-c",      before + "exec \"$0\" \"$@\"", BONSAI_PROGRAM};
     words.insert(words.end(), command.begin(), command.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const int null = ::open("/dev/null", O_RDWR);
-      if (::dup2(null, 1) < 0 || ::dup2(null, 2) < 0) ::_exit(126);
-      ::execvp(argv[0], argv.data());
-      ::_exit(127);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    std::unique_ptr<base::ChildProcess> child;
+    EXPECT_EQ("OK", base::ChildProcess::start(words, {.out = "/dev/null"}, &child).ToString());
+    return child == nullptr ? -1 : child->wait(kProgramSecondsMax * 1'000).value_or(-1);
   }
 
   // A copy that was complete when the signal came may have its name already. `load` is the one that undoes its work.

@@ -23,6 +23,18 @@ TEST(Text, UnescapeTakesBackWhatEscapeWrites) {
   }
 }
 
+// A truncated text is never decoded to other bytes.
+TEST(Text, UnescapeOfAPrefixIsAPrefixOrRefused) {
+  std::string all, bytes;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  const std::string text = escape(all);
+  for (size_t size = 0; size < text.size(); ++size) {
+    if (unescape(text.substr(0, size), &bytes).ok()) {
+      EXPECT_EQ(bytes, all.substr(0, bytes.size())) << size;
+    }
+  }
+}
+
 TEST(Escape, KeepsPrintableAsciiAndNamesTheRest) {
   EXPECT_EQ(escape("apple ~!"), "apple ~!");
   EXPECT_EQ(escape("a\tb\nc\rd\\e"), "a\\tb\\nc\\rd\\\\e");

@@ -10,6 +10,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   thread_status rooms, programs, no tests        threads by the constructor of base::Thread: use Thread::start
   descriptor    rooms, not tests                 calls that make descriptors: use base/nvm/descriptor.h
   sleep         rooms above base, not tests      sleeping by other means than base/
+  child         all C and C++                    starting another program: use base/child_process.h. Two helpers of
+                                                 tests do what it does not (SPAWNERS)
   clock         rooms above base, not tests      reading a clock by other means than base/clock.h
   random        rooms above base, not tests      random numbers by other means than base/random.h
   narrow        persist, not tests               casts to narrower integers: use base/narrow.h
@@ -70,15 +72,18 @@ PROGRAMS = ["bench", "admin", "bonsaid"]
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
          "studies/engines", "studies/patched", "studies/cluster", "studies/melt", "studies/experiments",
          "studies/fabric", "studies/commands"]
+SHARED_BY_TESTS = ("base/testing/", "base/check.h", "base/child_process.h", "testing/")
+# What starts programs. The second sets limits between fork and exec, the third talks over a socket pair.
+SPAWNERS = ["base/child_process.cc", "testing/hostile_programs_test.cc", "rdma/testing/channel.cc"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # The files that read superblocks, tables, headers and log, which are resident.
 RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
                     "persist/recovery.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
-RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
-         "target", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name", "line",
-         "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES,
+RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "child", "clock", "random", "narrow", "nvm",
+         "seam", "target", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name",
+         "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES,
          *style_spdx.RULES]
 
 
@@ -143,6 +148,8 @@ BANNED = [
     Banned("sleep", above_base,
            r"\bstd::this_thread::\w+|\b(u|nano|clock_nano)?sleep\s*\(|\bsched_yield\s*\(|_mm_pause\b",
            "wait through base/"),
+    Banned("child", lambda source: str(source.path) not in SPAWNERS, r"\bposix_spawnp?\s*\(|\bexec(l[ep]?|vp?e?)\s*\(",
+           "use base::ChildProcess (base/child_process.h)"),
     Banned("clock", above_base, r"\b(steady|system|high_resolution)_clock\b|\bclock_gettime\b|\bgettimeofday\b|"
            r"\btime\s*\(\s*(nullptr|NULL|0)\s*\)|rdtsc", "use base/clock.h"),
     Banned("random", above_base, r"\bstd::(random_device|mt19937(_64)?|default_random_engine|minstd_rand)\b|"
@@ -240,7 +247,7 @@ def check_layer(source):
             continue
         folder = match[1].split("/")[0]
         if match[1].startswith("../") or folder in {"bonsai", "testing", *ROOMS, *PROGRAMS} - visible:
-            shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h", "testing/"))
+            shared = source.is_test and match[1].startswith(SHARED_BY_TESTS)
             if not shared:
                 yield Breach(source.path, line, "layer", f"{source.folder}/ may not include {match[1]}")
 

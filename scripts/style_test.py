@@ -25,6 +25,8 @@ BAD = {
                    ("store/a.cc", "for (std::filesystem::directory_iterator it(path), end;;) {}")],
     "sleep": [("scale/a.cc", "std::this_thread::sleep_for(pause);"), ("index/a.cc", "usleep(10);"),
               ("rdma/a.h", "nanosleep(&t, nullptr);"), ("index/a.cc", "_mm_pause();")],
+    "child": [("admin/testing/a.cc", "::execv(words[0], words);"), ("bench/a_test.cc", "execlp(\"sh\", 0);"),
+              ("base/a.cc", "::posix_spawnp(&pid, name, 0, 0, words, environ);")],
     "clock": [("index/a.cc", "auto t = std::chrono::steady_clock::now();"), ("persist/a.cc", "time(nullptr);"),
               ("store/a.cc", "clock_gettime(CLOCK_MONOTONIC, &t);"), ("index/a.cc", "__rdtsc();")],
     "random": [("index/a.cc", "int x = rand();"), ("store/a.cc", "std::random_device entropy;"),
@@ -84,7 +86,8 @@ BAD = {
 GOOD = [
     ("base/thread.cc", "std::thread worker(run);"),
     ("index/a_test.cc", "// An experiment."), ("bench/studies/patched/a.cc", "// The experiment bench::run()."),
-    ("base/nvm/descriptor.cc", "return ::open(path, flags);"),
+    ("base/nvm/descriptor.cc", "return ::open(path, flags);"), ("base/child_process.cc", "::posix_spawnp(&pid);"),
+    ("store/a_test.cc", "ChildProcess::start(words, streams, &child); execute(command);"),
     ("scale/a.cc", "Mapping::open(path); link->open(name); file.try_lock(true); base::Thread::start(name, run, &t);"),
     ("store/a_test.cc", 'base::Thread t("x", run); std::ifstream in(path); ::open(path, 0);'),
     ("bench/studies/fabric/run.cc", "::mkdtemp(x);"), ("store/a_test.c", "mkdtemp(x);"),

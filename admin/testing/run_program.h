@@ -9,7 +9,7 @@
 namespace bonsai::admin {
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + signal if a signal killed it
+  int exit_code = -1;  // 128 + signal if a signal killed it; -1 if it did not end within kProgramSecondsMax
   std::string out;
   std::string err;
 };

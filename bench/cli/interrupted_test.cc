@@ -76,7 +76,7 @@ TEST_F(Interrupted, AnEngineThatCrashesTakesNoOthersResults) {
   begin({"run", "--engines=std_map,bonsai,unordered_map", "--workloads=load,c", "--records=2000", "--threads=1",
          "--target=1000", "--seconds=2", "--repeat=1"});
   ASSERT_TRUE(until([this] { return runs() == 3; })) << log();  // it measures bonsai's c
-  const std::vector<pid_t> children = children_of(child_);
+  const std::vector<pid_t> children = children_of(child_->pid());
   ASSERT_EQ(children.size(), 1U) << log();
   ASSERT_EQ(::kill(children[0], SIGSEGV), 0);
   EXPECT_EQ(wait_for_end(), 1) << log();
@@ -94,9 +94,9 @@ TEST_F(Interrupted, AnEngineThatCrashesTakesNoOthersResults) {
 TEST_F(Interrupted, NoPoolOutlivesTheNextRun) {
   begin(kDay);
   ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
-  const std::vector<pid_t> children = children_of(child_);
+  const std::vector<pid_t> children = children_of(child_->pid());
   ASSERT_EQ(children.size(), 1U);
-  ASSERT_EQ(::kill(child_, SIGSTOP), 0);  // so that it does not see the end of its child
+  child_->signal(SIGSTOP);  // so that it does not see the end of its child
   ASSERT_EQ(::kill(children[0], SIGKILL), 0);
   EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
   EXPECT_NE(left_behind(), "");
@@ -111,8 +111,8 @@ TEST_F(Interrupted, UnderNohupAHangUpIsNoReasonToEnd) {
   begin(kDay);
   ::signal(SIGHUP, before);
   ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
-  ASSERT_EQ(::kill(child_, SIGHUP), 0);
-  EXPECT_FALSE(children_of(child_).empty());
+  child_->signal(SIGHUP);
+  EXPECT_FALSE(children_of(child_->pid()).empty());
   EXPECT_EQ(stop(SIGTERM), 130) << log();
 }
 

@@ -3,11 +3,12 @@
 #ifndef BONSAI_BONSAID_TESTING_CHILD_H_
 #define BONSAI_BONSAID_TESTING_CHILD_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "base/child_process.h"
 
 namespace bonsai::bonsaid {
 
@@ -15,9 +16,6 @@ class Child {
  public:
   // Starts words[0]; its output and errors go to the files `out` and `err` below `folder`.
   Child(const std::string& folder, const std::vector<std::string>& words);
-  ~Child();  // kills it
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
 
   [[nodiscard]] std::string out() const;
   [[nodiscard]] std::string err() const;
@@ -28,12 +26,8 @@ class Child {
   int wait(uint64_t limit_ms = 30'000);
 
  private:
-  bool reap();
-
-  std::string out_path_, err_path_;
-  pid_t pid_ = 0;
-  bool ended_ = false;
-  int exit_code_ = -1;
+  base::ChildStreams streams_;
+  std::unique_ptr<base::ChildProcess> process_;
 };
 
 struct Ran {

@@ -3,7 +3,6 @@
 #ifndef BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
 #define BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,11 +13,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/child_process.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
 
@@ -31,13 +31,12 @@ struct Outcome {
 
 class Program : public ::testing::Test {
  protected:
+  static constexpr uint64_t kWaitMsMax = 60'000;
+
   void SetUp() override {
     const char* program = std::getenv("BONSAI_BENCH");
     ASSERT_NE(program, nullptr) << "set BONSAI_BENCH to the program";
     program_ = program;
-  }
-  void TearDown() override {
-    if (child_ > 0) stop(SIGKILL);
   }
 
   [[nodiscard]] Outcome run(const std::string& arguments) const {
@@ -53,41 +52,21 @@ class Program : public ::testing::Test {
   // Begins the program; log() has what it prints.
   void start(std::vector<std::string> words) {
     words.insert(words.begin(), program_);
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const std::string log_path = file("log");
-    child_ = fork();
-    if (child_ != 0) return;
-    const int out = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(out, 1);
-    dup2(out, 2);
-    execv(program_.c_str(), arguments.data());
-    _exit(127);
+    ASSERT_EQ("OK", base::ChildProcess::start(words, {.out = file("log")}, &child_).ToString());
   }
   // Waits until something is so. False: the program ended before, or it took too long.
   [[nodiscard]] bool until(const std::function<bool()>& is_so) const {
-    constexpr uint64_t kWaitMsMax = 60'000;
-    const uint64_t end_ns = base::now_ns() + kWaitMsMax * base::kNsPerMs;
-    while (!is_so()) {
-      siginfo_t ended{};
-      waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOHANG | WNOWAIT);
-      if (base::now_ns() > end_ns || ended.si_pid != 0) return false;
-      base::sleep_ms(5);
+    for (base::BoundedWait wait("program.until", kWaitMsMax); !is_so(); wait.pause()) {
+      if (child_->ended() || wait.expired()) return is_so();
     }
     return true;
   }
-  // Each returns the exit code, or 128 and the signal.
+  // Each returns the exit code, or 128 + the signal; -1 if the program does not end in time.
   int stop(int signal) {
-    kill(child_, signal);
+    child_->signal(signal);
     return wait_for_end();
   }
-  int wait_for_end() {
-    int status = 0;
-    EXPECT_EQ(waitpid(child_, &status, 0), child_);
-    child_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
+  int wait_for_end() { return child_->wait(kWaitMsMax).value_or(-1); }
 
   // Expects that each command line whose output cannot be written says so and fails.
   void expect_lost_output_is_an_error(const std::vector<std::string>& command_lines) const {
@@ -112,7 +91,7 @@ class Program : public ::testing::Test {
   const testing::TempFolder folder_;
   const std::string& directory_ = folder_.path();
   std::string program_;
-  pid_t child_ = 0;
+  std::unique_ptr<base::ChildProcess> child_;
 };
 
 // A refused command line: the fault that the message names, and the remedy in it.

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
-#include "bench/studies/fabric/child_process.h"
 #include "bench/studies/fabric/peer.h"
 #include "bench/studies/fabric/perftest.h"
 #include "bench/studies/fabric/plan.h"
@@ -181,28 +180,20 @@ TEST(Perftest, OrdersFromTheNetworkAreChecked) {
 
 // ---- other programs
 
-TEST(ChildProcess, TellsWhatTheProgramPrintedAndHowItEnded) {
-  std::unique_ptr<ChildProcess> child;
+TEST(Perftest, TellsWhatTheProgramPrintedAndHowItEnded) {
+  const testing::TempFolder folder;
+  const std::string out = folder.file("out");
+  std::unique_ptr<base::ChildProcess> child;
   std::string output;
-  ASSERT_TRUE(ChildProcess::start({"sh", "-c", "echo out; echo err >&2"}, &child).ok());
-  EXPECT_TRUE(child->finish(10'000, &output).ok());
+  ASSERT_TRUE(base::ChildProcess::start({"sh", "-c", "echo out; echo err >&2"}, {.out = out}, &child).ok());
+  EXPECT_TRUE(finish(child.get(), out, 10'000, &output).ok());
   EXPECT_EQ(output, "out\nerr\n");
-  ASSERT_TRUE(ChildProcess::start({"sh", "-c", "echo why; exit 3"}, &child).ok());
-  const Status failed = child->finish(10'000, &output);
+  ASSERT_TRUE(base::ChildProcess::start({"sh", "-c", "echo why; exit 3"}, {.out = out}, &child).ok());
+  const Status failed = finish(child.get(), out, 10'000, &output);
   EXPECT_TRUE(failed.IsIoError());
   EXPECT_NE(failed.message().find("exit code 3: why"), std::string::npos) << failed.ToString();
-  EXPECT_TRUE(ChildProcess::start({"no-such-program-here"}, &child).IsNotFound());
-}
-
-TEST(ChildProcess, DoesNotOutliveItsObjectAndItsEndIsWaitedForBoundedly) {
-  std::unique_ptr<ChildProcess> child;
-  std::string output;
-  ASSERT_TRUE(ChildProcess::start({"sleep", "1000"}, &child).ok());
-  EXPECT_TRUE(child->finish(20, &output).IsUnavailable());
-  const pid_t pid = child->pid();
-  EXPECT_EQ(::kill(pid, 0), 0);
-  child.reset();
-  EXPECT_EQ(::kill(pid, 0), -1) << "it runs on";
+  ASSERT_TRUE(base::ChildProcess::start({"sleep", "1000"}, {.out = out}, &child).ok());
+  EXPECT_TRUE(finish(child.get(), out, 20, &output).IsUnavailable());
 }
 
 // ---- a run

@@ -183,7 +183,8 @@ void FabricPeer::count_message() {
 bool FabricPeer::serve_perftest(const PerftestOrder& order) {
   perftest_.reset();
   if (end_.device().empty()) return false;
-  if (!ChildProcess::start(perftest_command(order, end_.device(), ""), &perftest_).ok()) return false;
+  const std::vector<std::string> words = perftest_command(order, end_.device(), "");
+  if (!base::ChildProcess::start(words, {.out = "/dev/null"}, &perftest_).ok()) return false;
   for (base::BoundedWait wait("perftest.listen", kListenMsMax); !wait.expired(); wait.pause()) {
     if (is_listening(file_text("/proc/net/tcp"), order.port)) return true;
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/studies/fabric/child_process.h"
+#include "base/child_process.h"
 #include "bench/studies/fabric/end.h"
 
 namespace bonsai::bench {
@@ -51,7 +51,7 @@ class FabricPeer {
   bool is_busy_ = false;
   uint64_t ping_bytes_ = 0, ping_next_ = 0, ping_end_ = 0;  // numbers of pings
   rdma::WorkList credit_, answer_;
-  std::unique_ptr<ChildProcess> perftest_;
+  std::unique_ptr<base::ChildProcess> perftest_;
 };
 
 // Whether an order that came over the network may be carried out.

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 
 namespace bonsai::bench {
@@ -26,6 +29,14 @@ std::string word_of(rdma::Verb verb) {
     default:
       return "atomic";
   }
+}
+
+std::string last_line(const std::string& output) {
+  const size_t end = output.find_last_not_of(" \n");
+  if (end == std::string::npos) return "it printed nothing";
+  const size_t begin = output.rfind('\n', end);
+  return output.substr(begin == std::string::npos ? 0 : begin + 1,
+                       end - (begin == std::string::npos ? 0 : begin + 1) + 1);
 }
 
 }  // namespace
@@ -104,6 +115,17 @@ bool is_listening(const std::string& table, uint64_t port) {
     if (local == port && state == kListening) return true;
   }
   return false;
+}
+
+Status finish(base::ChildProcess* child, const std::string& out_path, uint64_t limit_ms, std::string* output) {
+  const std::optional<int> exit_code = child->wait(limit_ms);
+  if (!exit_code) return Status::Unavailable("it did not end within " + std::to_string(limit_ms) + " ms");
+  std::ifstream in(out_path);
+  output->assign(std::istreambuf_iterator<char>(in), {});
+  if (*exit_code == 0) return Status::OK();
+  const std::string how =
+      *exit_code > 128 ? "signal " + std::to_string(*exit_code - 128) : "exit code " + std::to_string(*exit_code);
+  return Status::IoError(how + ": " + last_line(*output));
 }
 
 }  // namespace bonsai::bench

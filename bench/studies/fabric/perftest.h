@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/child_process.h"
 #include "bench/studies/fabric/plan.h"
 
 namespace bonsai::bench {
@@ -36,6 +37,10 @@ struct PerftestOrder {
 // The figure in the program's output: the typical time in microseconds (for WRITE and SEND: one way), or messages per
 // second. Errors: Corruption (it is not there).
 Status parse_perftest(const FabricCell& cell, const std::string& output, double* figure);
+
+// Waits until `child` has ended and reads its output from `out_path`. Errors: Unavailable (it did not end within
+// `limit_ms`), IoError (its exit code is not 0; the message has the last line of its output).
+Status finish(base::ChildProcess* child, const std::string& out_path, uint64_t limit_ms, std::string* output);
 
 // Whether a process listens on the TCP port of this machine; `table` is the text of /proc/net/tcp.
 [[nodiscard]] bool is_listening(const std::string& table, uint64_t port);

@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "bench/results/machine.h"
-#include "bench/studies/fabric/child_process.h"
 #include "bench/studies/fabric/peer.h"
 #include "bench/studies/fabric/perftest.h"
 #include "bench/studies/fabric/probe.h"
@@ -89,7 +88,7 @@ class Subject {
   FabricChoice choice_;
   FabricAddress address_;  // of the far side
   TemporaryFolder folder_;
-  std::unique_ptr<ChildProcess> far_process_;
+  std::unique_ptr<base::ChildProcess> far_process_;
   std::unique_ptr<FabricEnd> far_end_, end_;
   std::unique_ptr<FabricPeer> far_;
   std::unique_ptr<FabricProbe> probe_;
@@ -131,7 +130,7 @@ Status Subject::start_far_side(FabricAddress* address) {
   std::vector<std::string> words = {"/proc/self/exe", "fabric", "--serve=" + serve, "--once"};
   if (config_.blocks) words.emplace_back("--waits=block");
   if (!end_->device().empty()) words.push_back("--device=" + end_->device());
-  return ChildProcess::start(words, &far_process_);
+  return base::ChildProcess::start(words, {.out = "/dev/null"}, &far_process_);
 }
 
 Status Subject::describe() {
@@ -158,10 +157,13 @@ Status Subject::measure_perftest(const FabricCell& cell, const FabricSample& our
   order.blocks = config_.blocks ? 1 : 0;
   order.port = kPerftestPortBase + (static_cast<uint64_t>(::getpid()) + perftests_++) % kPerftestPorts;
   BONSAI_RETURN_IF_ERROR(probe_->start_perftest(order));
-  std::unique_ptr<ChildProcess> client;
-  BONSAI_RETURN_IF_ERROR(ChildProcess::start(perftest_command(order, end_->device(), address_.host()), &client));
+  if (folder_.path().empty()) BONSAI_RETURN_IF_ERROR(folder_.make());
+  const std::string printed = folder_.path() + "/perftest";
+  std::unique_ptr<base::ChildProcess> client;
+  BONSAI_RETURN_IF_ERROR(
+      base::ChildProcess::start(perftest_command(order, end_->device(), address_.host()), {.out = printed}, &client));
   std::string output;
-  BONSAI_RETURN_IF_ERROR(client->finish(kPerftestMsMax, &output));
+  BONSAI_RETURN_IF_ERROR(finish(client.get(), printed, kPerftestMsMax, &output));
   return parse_perftest(cell, output, figure);
 }
 
