@@ -32,8 +32,9 @@ class Stop : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // Starts the program and sends it the signal after `after_ms`. Returns the exit code as in a shell.
-  static int stop(const std::vector<std::string>& command, int signal, int after_ms, const std::string& before = "") {
+  // Starts the program and sends it the signal after `after_ms`. Returns the exit code as in a shell; what the program
+  // printed is in said().
+  int stop(const std::vector<std::string>& command, int signal, int after_ms, const std::string& before = "") const {
     const std::string after = "0." + std::to_string(1000 + after_ms).substr(1);
     std::vector<std::string> words = {
         "timeout", "--preserve-status",           "-s",          std::to_string(signal), after, "sh",
@@ -44,8 +45,8 @@ class Stop : public ::testing::Test {
     argv.push_back(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-      const int null = ::open("/dev/null", O_RDWR);
-      if (::dup2(null, 1) < 0 || ::dup2(null, 2) < 0) ::_exit(126);
+      const int said = ::open(said_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+      if (::dup2(said, 1) < 0 || ::dup2(said, 2) < 0) ::_exit(126);
       ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
@@ -57,21 +58,28 @@ class Stop : public ::testing::Test {
   // A copy that was complete when the signal came may have its name already. `load` is the one that undoes its work.
   void expect_nothing_or_a_whole_copy(const std::string& command, const std::vector<std::string>& before) {
     if (command == "load" || !fs::exists(new_)) {
-      EXPECT_EQ(files(), before) << command;
+      EXPECT_EQ(files(), before) << command << said();
       return;
     }
-    EXPECT_EQ(run_program({"check", "--pool=" + new_}).exit_code, 0) << command;
-    EXPECT_EQ(run_program({"count", "--pool=" + new_}).out, command == "create" ? "0\n" : "60000\n") << command;
-    EXPECT_EQ(files().size(), before.size() + 1) << command;
+    const ProgramResult checked = run_program({"check", "--pool=" + new_});
+    EXPECT_EQ(checked.exit_code, 0) << command << ": " << checked.out << checked.err << said();
+    const ProgramResult counted = run_program({"count", "--pool=" + new_});
+    EXPECT_EQ(counted.out, command == "create" ? "0\n" : "60000\n") << command << ": " << counted.err << said();
+    EXPECT_EQ(files().size(), before.size() + 1) << command << said();
   }
 
+  [[nodiscard]] std::string said() const { return "; it printed: " + testing::read_file(said_); }
+
   testing::TempFolder folder_;
+  const testing::TempFolder elsewhere_;
+  const std::string said_ = elsewhere_.file("said");
   const std::string pool_ = "--pool=" + folder_.file("pool"), new_ = folder_.file("new");
 };
 
 TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
   const std::string dump = folder_.write("dump", dump_of(60'000));
-  ASSERT_EQ(run_program({"load", pool_, "--create", "--bytes=32M", dump}).exit_code, 0);
+  const ProgramResult loaded = run_program({"load", pool_, "--create", "--bytes=32M", dump});
+  ASSERT_EQ(loaded.exit_code, 0) << loaded.err;
   const std::vector<std::string> before = files();
   int stopped = 0;
   for (const std::vector<std::string>& command :
@@ -83,7 +91,7 @@ TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
       if (signal == SIGKILL && command[0] == "load") continue;  // loaded records are kept
       const int code = stop(command, signal, 10 + 4 * signal);
       stopped += code != 0 ? 1 : 0;
-      EXPECT_TRUE(code == 0 || code == 128 + signal) << command[0] << ": " << code;
+      EXPECT_TRUE(code == 0 || code == 128 + signal) << command[0] << ", signal " << signal << ": " << code << said();
       if (code != 0) expect_nothing_or_a_whole_copy(command[0], before);
       fs::remove(new_);
     }
@@ -97,7 +105,7 @@ TEST_F(Stop, ASignalThatIsIgnoredStaysSo) {
   const std::string dump = folder_.write("dump", dump_of(20'000));
   const std::vector<std::string> load = {"load", pool_, "--create", "--bytes=32M", dump};
   const int code = stop(load, SIGHUP, 20, "trap '' HUP; ");  // as nohup does
-  EXPECT_EQ(code, 0);
+  EXPECT_EQ(code, 0) << said();
   EXPECT_EQ(run_program({"count", pool_}).out, "20000\n");
 }
 
