@@ -11,6 +11,7 @@
 
 #include "admin/testing/run_program.h"
 #include "base/child_process.h"
+#include "base/thread.h"
 #include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
@@ -31,36 +32,45 @@ class Stop : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // Starts the program and sends it the signal after `after_ms`. Returns the exit code as in a shell.
-  static int stop(const std::vector<std::string>& command, int signal, int after_ms, const std::string& before = "") {
-    const std::string after = "0." + std::to_string(1000 + after_ms).substr(1);
-    std::vector<std::string> words = {
-        "timeout", "--preserve-status",           "-s",          std::to_string(signal), after, "sh",
-        "-c",      before + "exec \"$0\" \"$@\"", BONSAI_PROGRAM};
+  // Starts the program, sends it the signal twice after `after_ms`, and returns its exit code as in a shell once it has
+  // ended, so that it holds no pool any more. What it printed is in said().
+  int stop(const std::vector<std::string>& command, int signal, uint64_t after_ms) const {
+    std::vector<std::string> words = {BONSAI_PROGRAM};
     words.insert(words.end(), command.begin(), command.end());
     std::unique_ptr<base::ChildProcess> child;
-    EXPECT_EQ("OK", base::ChildProcess::start(words, {.out = "/dev/null"}, &child).ToString());
-    return child == nullptr ? -1 : child->wait(kProgramSecondsMax * 1'000).value_or(-1);
+    EXPECT_EQ("OK", base::ChildProcess::start(words, {.out = said_}, &child).ToString());
+    if (child == nullptr) return -1;
+    base::sleep_ms(after_ms);
+    child->signal(signal);
+    child->signal(signal);
+    return child->wait(kProgramSecondsMax * 1'000).value_or(-1);
   }
 
   // A copy that was complete when the signal came may have its name already. `load` is the one that undoes its work.
   void expect_nothing_or_a_whole_copy(const std::string& command, const std::vector<std::string>& before) {
     if (command == "load" || !fs::exists(new_)) {
-      EXPECT_EQ(files(), before) << command;
+      EXPECT_EQ(files(), before) << command << said();
       return;
     }
-    EXPECT_EQ(run_program({"check", "--pool=" + new_}).exit_code, 0) << command;
-    EXPECT_EQ(run_program({"count", "--pool=" + new_}).out, command == "create" ? "0\n" : "60000\n") << command;
-    EXPECT_EQ(files().size(), before.size() + 1) << command;
+    const ProgramResult checked = run_program({"check", "--pool=" + new_});
+    EXPECT_EQ(checked.exit_code, 0) << command << ": " << checked.out << checked.err << said();
+    const ProgramResult counted = run_program({"count", "--pool=" + new_});
+    EXPECT_EQ(counted.out, command == "create" ? "0\n" : "60000\n") << command << ": " << counted.err << said();
+    EXPECT_EQ(files().size(), before.size() + 1) << command << said();
   }
 
+  [[nodiscard]] std::string said() const { return "; it printed: " + testing::read_file(said_); }
+
   testing::TempFolder folder_;
+  const testing::TempFolder elsewhere_;
+  const std::string said_ = elsewhere_.file("said");
   const std::string pool_ = "--pool=" + folder_.file("pool"), new_ = folder_.file("new");
 };
 
 TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
   const std::string dump = folder_.write("dump", dump_of(60'000));
-  ASSERT_EQ(run_program({"load", pool_, "--create", "--bytes=32M", dump}).exit_code, 0);
+  const ProgramResult loaded = run_program({"load", pool_, "--create", "--bytes=32M", dump});
+  ASSERT_EQ(loaded.exit_code, 0) << loaded.err;
   const std::vector<std::string> before = files();
   int stopped = 0;
   for (const std::vector<std::string>& command :
@@ -70,9 +80,9 @@ TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
                                              {"load", "--pool=" + new_, "--create", "--bytes=32M", dump}}) {
     for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL}) {
       if (signal == SIGKILL && command[0] == "load") continue;  // loaded records are kept
-      const int code = stop(command, signal, 10 + 4 * signal);
+      const int code = stop(command, signal, static_cast<uint64_t>(10 + 4 * signal));
       stopped += code != 0 ? 1 : 0;
-      EXPECT_TRUE(code == 0 || code == 128 + signal) << command[0] << ": " << code;
+      EXPECT_TRUE(code == 0 || code == 128 + signal) << command[0] << ", signal " << signal << ": " << code << said();
       if (code != 0) expect_nothing_or_a_whole_copy(command[0], before);
       fs::remove(new_);
     }
@@ -85,8 +95,10 @@ TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
 TEST_F(Stop, ASignalThatIsIgnoredStaysSo) {
   const std::string dump = folder_.write("dump", dump_of(20'000));
   const std::vector<std::string> load = {"load", pool_, "--create", "--bytes=32M", dump};
-  const int code = stop(load, SIGHUP, 20, "trap '' HUP; ");  // as nohup does
-  EXPECT_EQ(code, 0);
+  ASSERT_NE(std::signal(SIGHUP, SIG_IGN), SIG_ERR);  // inherited by the program, as from nohup
+  const int code = stop(load, SIGHUP, 20);
+  ASSERT_NE(std::signal(SIGHUP, SIG_DFL), SIG_ERR);
+  EXPECT_EQ(code, 0) << said();
   EXPECT_EQ(run_program({"count", pool_}).out, "20000\n");
 }
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,6 +34,11 @@ struct Life {
   uint32_t background_threads;
   size_t threads;
 };
+
+// How a pool is emptied.
+enum class Emptied { kSingly, kInBatches, kInASession, kBesideOverwrites, kUnderASnapshot };
+constexpr std::array<Emptied, 5> kAllWays = {Emptied::kSingly, Emptied::kInBatches, Emptied::kInASession,
+                                             Emptied::kBesideOverwrites, Emptied::kUnderASnapshot};
 
 // Uniform in the number of bits.
 uint64_t any_size(base::Random* random, uint64_t min, uint64_t max) {
@@ -118,18 +125,49 @@ class Filled {
   }
 
   // Deletes everything, in random order.
-  void empty(uint64_t round) {
+  void empty(uint64_t round, Emptied how = Emptied::kSingly) {
+    std::shared_ptr<const Snapshot> snapshot;
+    if (how == Emptied::kUnderASnapshot) {
+      EXPECT_EQ("OK", db_->GetSnapshot(&snapshot).ToString());
+    }
     in_threads([&](size_t thread) {
       base::Random random(seed_ ^ (round * 1000 + 500 + thread));
       std::vector<Record>& mine = records_[thread];
-      for (size_t left = mine.size(); left > 0; --left) {
-        std::swap(mine[random.below(left)], mine[left - 1]);
-        const Status status = db_->Delete(mine[left - 1].key);
-        EXPECT_TRUE(status.ok()) << left << " of " << mine.size() << " are left, " << status.ToString();
+      const size_t all = mine.size();
+      while (!mine.empty()) {
+        const bool together = how == Emptied::kInBatches || how == Emptied::kInASession;
+        // Both bounds: a batch must fit in a segment of the log.
+        const uint64_t some = 1 + (together ? random.below(std::min<uint64_t>(8, db_->BatchBytesMax() / 1'100)) : 0);
+        std::vector<std::string> keys;
+        for (; !mine.empty() && keys.size() < some; mine.pop_back()) {
+          std::swap(mine[random.below(mine.size())], mine.back());
+          keys.push_back(mine.back().key);
+        }
+        const Status status = delete_these(keys, how);
+        EXPECT_TRUE(status.ok()) << mine.size() << " of " << all << " are left, " << status.ToString();
         if (!status.ok()) return;
+        if (how == Emptied::kBesideOverwrites && !mine.empty()) overwrite(&mine[random.below(mine.size())], &random);
       }
-      mine.clear();
     });
+  }
+
+  // The owner ends without closing the pool, after every update was acknowledged.
+  void crash() {
+    const std::string path = folder_.pool(life_.targets);
+    std::vector<std::string> files(1);
+    for (const char c : path) {
+      if (c == ',') files.emplace_back();
+      if (c != ',') files.back().push_back(c);
+    }
+    for (const std::string& file : files) std::filesystem::copy_file(file, file + ".crashed");
+    db_.reset();
+    for (const std::string& file : files) std::filesystem::rename(file + ".crashed", file);
+    reopen();
+  }
+  void close() {
+    EXPECT_TRUE(db_->Close().ok());
+    db_.reset();
+    reopen();
   }
 
   void expect_sound() {
@@ -145,14 +183,41 @@ class Filled {
     for (const auto& mine : records_) records += mine.size();
     EXPECT_EQ(report.records, records);
     EXPECT_EQ(report.data_bytes_used, stats.data_bytes_used) << "bytes are leaked, or counted wrongly";
-    const Status status = open_db(options_, folder_.pool(life_.targets), &db_);
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    reopen();
   }
 
  private:
   struct Record {
     std::string key, value;
   };
+
+  void reopen() {
+    const Status status = open_db(options_, folder_.pool(life_.targets), &db_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+  Status delete_these(const std::vector<std::string>& keys, Emptied how) {
+    if (how == Emptied::kInASession) {
+      std::vector<Status> statuses(keys.size());
+      const std::unique_ptr<Session> session = db_->NewSession(4);
+      for (size_t i = 0; i < keys.size(); ++i) session->Delete(keys[i], &statuses[i]);
+      session->Wait();
+      for (const Status& status : statuses) {
+        if (!status.ok()) return status;
+      }
+      return Status::OK();
+    }
+    if (how != Emptied::kInBatches) return db_->Delete(keys[0]);
+    WriteBatch batch;
+    for (const std::string& key : keys) batch.Delete(key);
+    return db_->Write(batch);
+  }
+  // With another value of any size that the life has; a full pool may refuse it.
+  void overwrite(Record* record, base::Random* random) {
+    std::string value(random->below(life_.value_bytes + 1), 'o');
+    const Status status = db_->Put(record->key, value);
+    EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+    if (status.ok()) record->value = std::move(value);
+  }
 
   Record make(base::Random* random, size_t thread) {
     const size_t key_bytes = life_.mixed ? 10 + random->below(life_.key_bytes - 9) : life_.key_bytes;
@@ -179,8 +244,14 @@ class Filled {
   std::array<std::vector<Record>, 4> records_;
 };
 
+// How a pool is emptied in each of three rounds, and whether its owner ends before: a crash, or a close.
+struct Ends {
+  std::array<Emptied, 3> emptied{};
+  std::array<bool, 3> crashes{}, closes{};
+};
+
 // Filled three times: after deletes alone, after a drain, and after a reopen.
-void fill_and_empty(const Life& life, uint64_t seed) {
+void fill_and_empty(const Life& life, uint64_t seed, const Ends& ends = {}) {
   Filled pool(life, seed);
   ASSERT_TRUE(pool.open());
   uint64_t first = 0;
@@ -196,7 +267,10 @@ void fill_and_empty(const Life& life, uint64_t seed) {
       ASSERT_TRUE(pool.open());
       pool.expect_all();
     }
-    pool.empty(round);
+    if (ends.crashes[round]) pool.crash();
+    if (ends.closes[round]) pool.close();
+    ASSERT_TRUE(pool.open());
+    pool.empty(round, ends.emptied[round]);
     if (::testing::Test::HasFailure()) return;
   }
   pool.expect_sound();
@@ -230,6 +304,31 @@ TEST(FullPools, OfTheLongestKeysCanBeEmptied) {
                     .threads = random.chance(3, 4) ? size_t{4} : size_t{1}};
     SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed + i) + ": " + text_of(life));
     fill_and_empty(life, random.next());
+  }
+}
+
+// Every way to delete, after a crash, a close or neither, in pools of one target or two.
+TEST(FullPools, OfTheLongestKeysCanBeEmptiedInEveryWay) {
+  const uint64_t seed = base::seed_from_env_or(budget<uint64_t>(1, 1, base::fresh_seed()));
+  const uint64_t lives = budget<uint64_t>(8, 60, 4'000);
+  for (uint64_t i = 0; i < lives && !HasFailure(); ++i) {
+    base::Random random(seed + i);
+    const Life life{.targets = random.chance(1, 4) ? size_t{2} : size_t{1},
+                    .pool_bytes = random.chance(1, 2) ? 160 * kKiB : (64 + 32 * random.below(15)) * kKiB,
+                    .log_bytes = random.chance(1, 2) ? 16 * kKiB : 0,
+                    .key_bytes = 1024,
+                    .value_bytes = random.chance(1, 2) ? 0 : random.below(1001),
+                    .mixed = random.chance(1, 4),
+                    .background_threads = static_cast<uint32_t>(random.below(2)),
+                    .threads = random.chance(1, 2) ? size_t{4} : size_t{1}};
+    Ends ends;
+    for (size_t round = 0; round < 3; ++round) {
+      ends.emptied[round] = kAllWays[random.below(kAllWays.size())];
+      ends.crashes[round] = !shm_asked() && !far_asked() && random.chance(1, 4);
+      ends.closes[round] = random.chance(1, 4);
+    }
+    SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed + i) + ": " + text_of(life));
+    fill_and_empty(life, random.next(), ends);
   }
 }
 

@@ -50,9 +50,15 @@ struct ShmStarted {
   void end(const Peer* peer) {
     for (Started& each : lists) {
       bool named = false;
-      for (size_t i = 0; i < each.list->size(); ++i) named = named || each.list->request(i).peer == peer;
+      for (size_t i = 0; i < each.list->size(); ++i) {
+        Peer*& asked = each.list->request(i).peer;
+        if (asked != peer) continue;
+        named = true;
+        asked = nullptr;  // a later peer may get the same address, and close before the list is polled
+      }
       if (!named) continue;
-      if (each.peers != 0 && --each.peers == 0) each.due_ns = 0;
+      BONSAI_CHECK(each.peers > 0);
+      if (--each.peers == 0) each.due_ns = 0;
     }
     std::stable_partition(lists.begin(), lists.end(), [](const Started& each) { return each.due_ns == 0; });
   }

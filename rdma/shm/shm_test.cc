@@ -385,6 +385,25 @@ TEST(ShmModel, WhatIsPendingToAPeerEndsWhenThatIsClosed) {
   EXPECT_FALSE(to_other.pending() || to_both.pending());
 }
 
+// A list may wait for poll() when a new peer already has the address of the closed peer that the list names.
+TEST(ShmPeers, AnAddressThatIsUsedAgainIsNoPeerOfEarlierLists) {
+  Pair pair({});
+  WorkList list;
+  list.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 64));
+  ASSERT_TRUE(pair.here->post(&list).ok());
+  const void* const closed = pair.peer.get();
+  pair.peer.reset();
+  bool met = false;
+  for (int tries = 0; tries < 100 && !met; ++tries) {
+    std::unique_ptr<Peer> next;
+    ASSERT_TRUE(pair.here->connect("server", {}, kShmLimitMs, &next).ok());
+    met = next.get() == closed;
+  }
+  std::printf("the address was %s again\n", met ? "used" : "not used");
+  EXPECT_EQ(pair.here->poll(), 1u);
+  EXPECT_FALSE(list.pending());
+}
+
 TEST(ShmBetweenProcesses, OnlySharedMappingsCanBeReached) {
   const std::filesystem::path folder = ::testing::TempDir() + "/shm-test." + std::to_string(base::fresh_seed());
   std::filesystem::create_directory(folder);
