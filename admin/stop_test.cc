@@ -6,12 +6,12 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "admin/testing/run_program.h"
 #include "base/child_process.h"
-#include "base/thread.h"
 #include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
@@ -40,7 +40,7 @@ class Stop : public ::testing::Test {
     std::unique_ptr<base::ChildProcess> child;
     EXPECT_EQ("OK", base::ChildProcess::start(words, {.out = said_}, &child).ToString());
     if (child == nullptr) return -1;
-    base::sleep_ms(after_ms);
+    if (const std::optional<int> code = child->wait(after_ms)) return *code;
     child->signal(signal);
     child->signal(signal);
     return child->wait(kProgramSecondsMax * 1'000).value_or(-1);
