@@ -387,7 +387,7 @@ TEST(ShmModel, WhatIsPendingToAPeerEndsWhenThatIsClosed) {
 
 // A list may wait for poll() when a new peer already has the address of the closed peer that the list names.
 TEST(ShmPeers, AnAddressThatIsUsedAgainIsNoPeerOfEarlierLists) {
-  Pair pair({});
+  Pair pair;
   WorkList list;
   list.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 64));
   ASSERT_TRUE(pair.here->post(&list).ok());
