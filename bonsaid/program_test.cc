@@ -360,6 +360,12 @@ TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {
   EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
   EXPECT_EQ(bonsai("check", {"--pool=shm://n/a"}).exit_code, 0);
   ::unsetenv("BONSAI_SECRET_FILE");
+  EXPECT_TRUE(daemon_->prints("was refused: the connecting node does not have the secret, or meant another node"));
+  const std::string log = daemon_->err();
+  const std::string from = " of user " + std::to_string(::getuid()) + " was refused: ";
+  size_t refused = 0;
+  for (size_t at = log.find(from); at != std::string::npos; at = log.find(from, at + 1)) ++refused;
+  EXPECT_EQ(refused, 2u) << "without a secret, and with a wrong one; the others are not logged\n" << log;
 }
 
 TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {

@@ -4,13 +4,13 @@
 #include <sodium.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <sstream>
 #include <utility>
 
@@ -24,23 +24,34 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr size_t kProofBytes = 16;
-constexpr size_t kSecondsPerMinute = 60;
+constexpr size_t kDigestBytes = 32;
+constexpr uint64_t kMinuteNs = 60 * base::kNsPerSecond;
 constexpr size_t kSecretTextBytesMax = 4096;  // the first word of the text is the secret
 
-// Layout of the 32 bytes of Hello::credentials.
+using Nonce = std::array<std::byte, 16>;
+using Proof = std::array<unsigned char, kProofBytes>;
+
+// Layout of the 32 bytes of Hello::credentials. Message 2 has nonce B there; message 4, no nonce.
 struct Credentials {
-  uint64_t nonce = 0;
-  uint64_t seconds = 0;  // calendar time
-  std::array<unsigned char, kProofBytes> proof{};
+  Nonce nonce{};
+  Proof proof = {};
 };
 static_assert(sizeof(Credentials) == sizeof(Hello::credentials));
+
+struct Name {
+  explicit Name(const Hello& hello) : version(hello.version), node(hello.node), session(hello.session) {}
+  uint32_t version, node;
+  uint64_t session;
+};
 
 // The hashed data. `purpose` prevents the use of a greeting as an answer.
 struct Statement {
   uint64_t purpose;
-  uint32_t version, node;
-  uint64_t epoch, nonce, seconds;
+  Name connecting, listening;
+  Nonce connecting_nonce, listening_nonce;
+  std::array<unsigned char, kDigestBytes> listener;  // of its address
 };
+static_assert(sizeof(Statement) == 104);  // no byte of it is padding
 constexpr uint64_t kGreeting = 0x676e697465657267, kAnswer = 0x7265777361;
 
 Credentials credentials_of(const Hello& hello) {
@@ -49,56 +60,87 @@ Credentials credentials_of(const Hello& hello) {
   return credentials;
 }
 
-std::array<unsigned char, kProofBytes> prove(std::span<const std::byte> key, uint64_t purpose, const Hello& hello,
-                                             const Credentials& credentials) {
-  const Statement statement{purpose, hello.version, hello.node, hello.session, credentials.nonce, credentials.seconds};
-  std::array<unsigned char, kProofBytes> proof{};
+void set_credentials(Hello* hello, const Credentials& credentials) {
+  std::memcpy(hello->credentials.data(), &credentials, sizeof credentials);
+}
+
+Nonce fresh_nonce() {
+  Nonce nonce{};
+  base::random_secret(nonce);
+  return nonce;
+}
+
+// `listening`: a greeting leaves it empty, since its sender does not know it yet.
+Proof prove_to(std::span<const std::byte> key, uint64_t purpose, const Challenge& challenge, const Hello& connecting,
+               const Hello& listening) {
+  Statement statement{purpose, Name(connecting), Name(listening), credentials_of(connecting).nonce, challenge.nonce,
+                      {}};
+  const auto* const listener = reinterpret_cast<const unsigned char*>(challenge.listener.data());
+  crypto_generichash(statement.listener.data(), kDigestBytes, listener, challenge.listener.size(), nullptr, 0);
+  Proof proof{};
   crypto_generichash(proof.data(), proof.size(), reinterpret_cast<const unsigned char*>(&statement), sizeof statement,
                      reinterpret_cast<const unsigned char*>(key.data()), key.size());
   return proof;
 }
 
-bool equal(const std::array<unsigned char, kProofBytes>& a, const std::array<unsigned char, kProofBytes>& b) {
-  return sodium_memcmp(a.data(), b.data(), kProofBytes) == 0;
-}
+bool equal(const Proof& a, const Proof& b) { return sodium_memcmp(a.data(), b.data(), kProofBytes) == 0; }
 
-// A listener's memory of the connections made to it.
+// A listener's memory of the challenges that it has asked, and of the connections made to it.
 class Gate {
  public:
   Gate(const GateOptions& options, Admit next) : options_(options), next_(std::move(next)) {}
 
-  // Admits or refuses a greeting whose proof is correct.
-  Status admit(const Hello& other, const Credentials& credentials) {
-    const auto now = static_cast<uint64_t>(base::wall_seconds());
-    const uint64_t skew = now > credentials.seconds ? now - credentials.seconds : credentials.seconds - now;
-    if (skew > options_.clock_skew_s_max) {
-      return Status::InvalidArgument("the connecting node's clock differs by " + std::to_string(skew) +
-                                     " s, or its greeting was overheard; set the clocks");
-    }
+  // The listener's nonce for this nonce of a connecting node, drawn now unless there is one.
+  Nonce ask(const Nonce& nonce) {
     const std::lock_guard lock(mutex_);
-    while (!nonces_.empty() && nonces_.begin()->first + 2 * options_.clock_skew_s_max < now) {
-      nonces_.erase(nonces_.begin());
-    }
-    if (nonces_.count({credentials.seconds, credentials.nonce}) != 0) {
-      return Status::InvalidArgument("this greeting was used before; connect with a new one");
-    }
-    auto& [minute, connects] = rates_[other.node];
-    if (std::exchange(minute, now / kSecondsPerMinute) != now / kSecondsPerMinute) connects = 0;
-    if (++connects > options_.connects_per_minute_max || nonces_.size() >= options_.nonces_max) {
+    const uint64_t now_ns = base::now_ns();
+    if (const auto found = find(nonce, now_ns); found != asked_.end()) return found->ours;
+    if (asked_.size() >= options_.challenges_max) asked_.pop_front();
+    asked_.push_back({nonce, fresh_nonce(), now_ns});
+    return asked_.back().ours;
+  }
+  // False: it has none. One that was used, or is late, has none any more.
+  bool asked(const Nonce& nonce, Nonce* ours) {
+    const std::lock_guard lock(mutex_);
+    const auto found = find(nonce, base::now_ns());
+    if (found != asked_.end()) *ours = found->ours;
+    return found != asked_.end();
+  }
+  // Admits a greeting whose proof is correct, or refuses it. It uses the challenge up.
+  Status admit(const Hello& other, const Nonce& nonce) {
+    const std::lock_guard lock(mutex_);
+    const uint64_t now_ns = base::now_ns();
+    const auto found = find(nonce, now_ns);
+    if (found == asked_.end()) return Status::Unavailable("the greeting arrived twice; connect again");
+    asked_.erase(found);
+    if (std::exchange(minute_, now_ns / kMinuteNs) != now_ns / kMinuteNs) connects_.clear();
+    const bool has_room = connects_.size() < options_.links_per_minute_max || connects_.count(other.session) != 0;
+    if (!has_room || ++connects_[other.session] > options_.connects_per_minute_max) {
       return Status::Busy("too many connections within a minute; try again later");
     }
-    const bool fresh = nonces_.insert({credentials.seconds, credentials.nonce}).second;
-    BONSAI_CHECK(fresh && nonces_.size() <= options_.nonces_max);
     return Status::OK();
   }
   [[nodiscard]] const Admit& next() const { return next_; }
 
  private:
+  struct Asked {
+    Nonce theirs, ours;
+    uint64_t ns;
+  };
+
+  std::deque<Asked>::iterator find(const Nonce& nonce, uint64_t now_ns) {
+    while (!asked_.empty() && now_ns - asked_.front().ns > options_.challenge_ms_max * base::kNsPerMs) {
+      asked_.pop_front();
+    }
+    return std::find_if(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.theirs == nonce; });
+  }
+
   const GateOptions options_;
   const Admit next_;
   std::mutex mutex_;
-  std::set<std::pair<uint64_t, uint64_t>> nonces_;         // by time
-  std::map<uint32_t, std::pair<uint64_t, size_t>> rates_;  // by node that knows the secret: minute, connects
+  std::deque<Asked> asked_;  // unanswered challenges, oldest first
+  uint64_t minute_ = 0;
+  std::map<uint64_t, size_t> connects_;  // in this minute, by session of a node that knows the secret
 };
 
 }  // namespace
@@ -137,33 +179,55 @@ Status Secret::load(const std::string& path, Secret* secret) {
   return Status::OK();
 }
 
-void Secret::sign(Hello* hello) const {
-  Credentials credentials;
-  base::random_secret(std::as_writable_bytes(std::span(&credentials.nonce, 1)));
-  credentials.seconds = static_cast<uint64_t>(base::wall_seconds());
-  credentials.proof = prove(key_, kGreeting, *hello, credentials);
-  std::memcpy(hello->credentials.data(), &credentials, sizeof credentials);
+void Secret::introduce(Hello* hello) { set_credentials(hello, {fresh_nonce(), {}}); }
+
+void Secret::prove(const Challenge& challenge, Hello* hello) const {
+  set_credentials(hello, {credentials_of(*hello).nonce, prove_to(key_, kGreeting, challenge, *hello, {})});
 }
 
-Status Secret::check_answer(const Hello& sent, const Hello& answer) const {
-  Credentials asked = credentials_of(sent);
-  if (equal(prove(key_, kAnswer, answer, asked), credentials_of(answer).proof)) return Status::OK();
+Status Secret::check_answer(const Challenge& challenge, const Hello& sent, const Hello& answer) const {
+  const bool is_right = equal(prove_to(key_, kAnswer, challenge, sent, answer), credentials_of(answer).proof);
+  if (challenge.was_asked() && is_right) return Status::OK();
   return Status::InvalidArgument("the responding node does not have the secret; check address and secret file");
+}
+
+Status Secret::connect(Worker* worker, const std::string& address, const Hello& own, uint64_t limit_ms,
+                       std::unique_ptr<Peer>* peer) const {
+  Hello hello = own;
+  introduce(&hello);
+  Challenge answered;
+  const auto answer = [&](const Challenge& challenge, Hello* greeting) {
+    prove(challenge, greeting);
+    answered = challenge;
+  };
+  std::unique_ptr<Peer> made;
+  BONSAI_RETURN_IF_ERROR(worker->connect(address, hello, limit_ms, &made, answer));
+  BONSAI_RETURN_IF_ERROR(check_answer(answered, hello, made->hello()));
+  *peer = std::move(made);
+  return Status::OK();
 }
 
 Admit Secret::gate(const GateOptions& options, Admit next) const {
   const auto gate = std::make_shared<Gate>(options, std::move(next));
-  return [secret = *this, gate](const Hello& other, Hello* answer) {
+  return [secret = *this, gate](const Arrival& other, Hello* answer) {
     const Credentials credentials = credentials_of(other);
-    if (!equal(prove(secret.key_, kGreeting, other, credentials), credentials.proof)) {
+    answer->credentials = {};
+    if (credentials.nonce == Nonce{}) {
       return Status::InvalidArgument(
           "the connecting node does not have the secret; give all nodes the same secret file");
     }
-    BONSAI_RETURN_IF_ERROR(gate->admit(other, credentials));
+    Challenge challenge{{}, other.listener};
+    if (!gate->asked(credentials.nonce, &challenge.nonce) || credentials.proof == Proof{}) {
+      set_credentials(answer, {gate->ask(credentials.nonce), {}});
+      return Status::Unavailable("the node asks for a proof; run the same version on both nodes");
+    }
+    if (!equal(prove_to(secret.key_, kGreeting, challenge, other, {}), credentials.proof)) {
+      return Status::InvalidArgument(
+          "the connecting node does not have the secret, or meant another node; give all nodes the same secret file");
+    }
+    BONSAI_RETURN_IF_ERROR(gate->admit(other, credentials.nonce));
     if (gate->next()) BONSAI_RETURN_IF_ERROR(gate->next()(other, answer));
-    Credentials reply;
-    reply.proof = prove(secret.key_, kAnswer, *answer, credentials);
-    std::memcpy(answer->credentials.data(), &reply, sizeof reply);
+    set_credentials(answer, {{}, prove_to(secret.key_, kAnswer, challenge, other, *answer)});
     return Status::OK();
   };
 }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may connect: nodes that share a secret prove it to each other in their Hellos, without an extra round trip.
+// Who may connect: nodes that share a secret prove it to each other, by challenge and response, before the first
+// request.
 //
-//   connecting   secret.sign(&hello); worker->connect(address, hello, ...); secret.check_answer(hello, peer->hello())
+//   connecting   secret.connect(worker, address, own, limit_ms, &peer)
 //   listening    worker->listen(address, own, secret.gate())
 //
-// The connecting node sends a fresh nonce, the time, and a keyed hash (BLAKE2b by libsodium) over them and the whole
-// Hello; the listening node answers with a keyed hash over its own Hello and the nonce. So node number, session and
-// version cannot be changed on the way, an answer cannot be forged or reused, and an intercepted greeting is
-// rejected when it is repeated or late.
+//   1  connecting -> listening   Hello, nonce A
+//   2  listening -> connecting   nonce B (a Challenge, with a refusal)
+//   3  connecting -> listening   Hello, nonce A, proof 1
+//   4  listening -> connecting   Hello, proof 2
+//
+// Both nonces are random. A proof is a keyed hash (BLAKE2b by libsodium) over its purpose, both nonces, the address to
+// which the connecting node spoke, and its Hello; proof 2 also over the listening node's Hello. So neither Hello can be
+// changed on the way; a proof is good once, at the listener that drew nonce B for nonce A, and at no other address; and
+// nothing is good after a restart, which forgets its nonces. docs/security.md compares this with the Noise framework.
 //
 // Not promised: secrecy or integrity of what is sent after the connection was made (docs/security.md).
 #ifndef BONSAI_RDMA_CREDENTIALS_H_
@@ -16,6 +22,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -24,9 +31,10 @@
 namespace bonsai::rdma {
 
 struct GateOptions {
-  uint64_t clock_skew_s_max = 30;        // between the nodes' calendar clocks, including the message's flight
-  size_t connects_per_minute_max = 600;  // per node
-  size_t nonces_max = size_t{1} << 16;   // stored; once full, further connections within the skew are refused
+  uint64_t challenge_ms_max = 10'000;             // between message 1 and message 3
+  size_t challenges_max = 4'096;                  // unanswered ones; more end the oldest
+  size_t connects_per_minute_max = 600;           // of one link (Hello::session)
+  size_t links_per_minute_max = size_t{1} << 16;  // of nodes that know the secret; further ones are refused
 };
 
 // Thread-safety: const members from any thread.
@@ -44,15 +52,20 @@ class Secret {
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;
 
-  // Fills the credentials of a Hello that is otherwise complete. Each connection takes a new one.
-  void sign(Hello* hello) const;
-  // Whether the node that answered `sent` knows the secret. If not, close the connection unused.
-  // Errors: InvalidArgument.
-  [[nodiscard]] Status check_answer(const Hello& sent, const Hello& answer) const;
+  // As Worker::connect, to a listener that knows the secret. Errors: also InvalidArgument (it does not).
+  [[nodiscard]] Status connect(Worker* worker, const std::string& address, const Hello& own, uint64_t limit_ms,
+                               std::unique_ptr<Peer>* peer) const;
+
+  // The parts of connect(). Message 1: adds a nonce to a Hello that is otherwise complete.
+  static void introduce(Hello* hello);
+  // Message 3: adds the proof. Requires: introduce().
+  void prove(const Challenge& challenge, Hello* hello) const;
+  // Whether the node that answered `sent` knows the secret. Errors: InvalidArgument.
+  [[nodiscard]] Status check_answer(const Challenge& challenge, const Hello& sent, const Hello& answer) const;
 
   // Admits nodes that know the secret, if `next`, where given, admits them, too. The returned Admit keeps its own
-  // memory of nonces and rates: make one per listening worker. Errors of the Admit: InvalidArgument (wrong secret, too
-  // late, repeated), Busy (too many).
+  // memory of nonces and rates: make one per listening worker. Errors of the Admit: InvalidArgument (no or a wrong
+  // secret, another listener was meant), Busy (too many), Unavailable with a challenge.
   [[nodiscard]] Admit gate(const GateOptions& options = {}, Admit next = {}) const;
 
  private:

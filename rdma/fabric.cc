@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/fabric.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/status_macros.h"
 
 namespace bonsai::rdma {
+namespace {
+
+// A proof can be late: its challenge has ended, or an earlier message with it has arrived. Then a new one is asked.
+constexpr int kProofsMax = 4;
+
+}  // namespace
 
 Message& Message::operator=(Message&& other) noexcept {
   if (this != &other) {
@@ -34,6 +43,20 @@ Status Worker::wait_for(const char* name, uint64_t limit_ms, Ready ready) {
 
 Status Worker::accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer) {
   return wait_for("fabric.accept", limit_ms, [&] { return try_accept(peer); });
+}
+
+Status Worker::connect(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+                       const Prove& prove) {
+  Hello hello = own;
+  for (int proofs = 0;; ++proofs) {
+    Challenge challenge;
+    const uint64_t begin_ns = base::now_ns();
+    Status status = greet(address, hello, limit_ms, peer, &challenge);
+    if (status.ok() || !challenge.was_asked() || !prove || proofs == kProofsMax) return status;
+    limit_ms -= std::min(limit_ms, (base::now_ns() - begin_ns) / base::kNsPerMs);
+    hello = own;
+    prove(challenge, &hello);
+  }
 }
 
 Status Worker::post(WorkList* list) {

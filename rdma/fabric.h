@@ -41,7 +41,7 @@
 
 namespace bonsai::rdma {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 // The data that both ends of a connection exchange before the first request.
 struct Hello {
@@ -51,10 +51,28 @@ struct Hello {
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 
+// A Hello that has arrived at a listener, and what the provider knows about its sender.
+struct Arrival : Hello {
+  std::string listener;  // the address to which it was sent; the sender's provider spells it alike
+  std::string from;      // for operators: "10.0.0.2", "process 4711 of user 1000"
+};
+
+// A listener's question to a node that connects. The answer is good for one connection to this listener.
+struct Challenge {
+  std::array<std::byte, 16> nonce{};  // zeros: nothing was asked
+  std::string listener;               // as Arrival::listener
+
+  [[nodiscard]] bool was_asked() const { return nonce != std::array<std::byte, 16>{}; }
+};
+
 // Decides whether `other` may connect; the other end's connect() returns its error. *answer is the Hello that the other
-// end receives: it starts as `own` of listen(), and Admit may add credentials made for `other`. Called from any thread
-// of the listening worker's fabric; must not call the fabric.
-using Admit = std::function<Status(const Hello& other, Hello* answer)>;
+// end receives: it starts as `own` of listen(), and Admit may add credentials made for `other`. If it refuses, the
+// first 16 bytes of the credentials are the nonce of a Challenge, or zeros. Called from any thread of the listening
+// worker's fabric; must not call the fabric.
+using Admit = std::function<Status(const Arrival& other, Hello* answer)>;
+
+// Completes a Hello so that it answers the challenge.
+using Prove = std::function<void(const Challenge& challenge, Hello* hello)>;
 
 // Capabilities of a provider and its device. Constant for a fabric's life.
 struct Capabilities {
@@ -131,10 +149,14 @@ class Worker {
   virtual Status listen(const std::string& address, const Hello& own, Admit admit) = 0;
   // Takes the next connection that was made to this worker. Errors: Unavailable (none within the bound).
   Status accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer);
-  // Connects to the worker that listens at `address`. Errors: Unavailable (no answer within the bound), NotSupported
-  // (protocol version), and the error of the other end's Admit. *peer is unchanged on error.
-  virtual Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
-                         std::unique_ptr<Peer>* peer) = 0;
+  // Connects to the worker that listens at `address`. With `prove` it answers a challenge, which takes a second
+  // message. Errors: Unavailable (no answer within the bound), NotSupported (protocol version), and the error of the
+  // other end's Admit. *peer is unchanged on error.
+  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+                 const Prove& prove = {});
+  // One greeting of connect(). If the listener asks a challenge, *challenge is set, and the call fails.
+  virtual Status greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+                       Challenge* challenge) = 0;
 
   // ---- work
 

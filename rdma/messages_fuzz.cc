@@ -16,6 +16,7 @@
 #include "base/testing/fuzz.h"
 #include "base/testing/temp_folder.h"
 #include "rdma/credentials.h"
+#include "rdma/provider.h"
 #include "rdma/remote_persist.h"
 #include "rdma/shm/shm.h"
 #include "rdma/shm/wire.h"
@@ -37,7 +38,7 @@ const Secret& secret_of(std::byte with) {
   return with == std::byte{0} ? first : second;
 }
 
-// The first byte selects: 0, the bytes unchanged; 1, signed with another secret; 2, signed and then changed in one
+// The first byte selects: 0, the bytes unchanged; 1, proved with another secret; 2, proved and then changed in one
 // place.
 void run_hello(std::string_view bytes) {
   FuzzInput input(bytes);
@@ -45,18 +46,21 @@ void run_hello(std::string_view bytes) {
   const auto place = input.take<uint8_t>();
   auto hello = input.take<Hello>();
   const Hello made = hello;
-  if (how != 0) secret_of(std::byte{how == 1}).sign(&hello);
-  if (how == 2) reinterpret_cast<std::byte*>(&hello)[place % sizeof hello] ^= std::byte{1};
   static const Admit gate = secret_of(std::byte{0}).gate();
   Hello answer;
-  BONSAI_CHECK(!gate(hello, &answer).ok());
-  BONSAI_CHECK(!secret_of(std::byte{0}).check_answer(made, hello).ok());
+  const auto tell = [&] { return gate({hello, "node", "a fuzzer"}, &answer); };
+  BONSAI_CHECK(!tell().ok());
+  const Challenge challenge = challenge_of(answer, "node");
+  if (how != 0) secret_of(std::byte{how == 1}).prove(challenge, &hello);
+  if (how == 2) reinterpret_cast<std::byte*>(&hello)[place % sizeof hello] ^= std::byte{1};
+  BONSAI_CHECK(!tell().ok());
+  BONSAI_CHECK(!secret_of(std::byte{0}).check_answer(challenge, made, hello).ok());
 }
 
 std::vector<std::string> seeds_of_hellos() {
   Hello hello;
   hello.node = 7, hello.session = 9;
-  secret_of(std::byte{1}).sign(&hello);
+  Secret::introduce(&hello);
   std::vector<std::string> seeds;
   for (const char how : {0, 1, 2}) seeds.push_back(std::string(1, how) + std::string(1, 20) + fuzz_bytes(hello));
   return seeds;

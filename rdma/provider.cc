@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/provider.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -23,8 +24,16 @@ bool allowed(Verb verb, Rights rights) {
 
 }  // namespace
 
-Status admit_peer(const Admit& admit, const Hello& other, Hello* answer) {
+Challenge challenge_of(const Hello& answer, const std::string& listener) {
+  Challenge challenge;
+  std::copy_n(answer.credentials.begin(), challenge.nonce.size(), challenge.nonce.begin());
+  challenge.listener = listener;
+  return challenge;
+}
+
+Status admit_peer(const Admit& admit, const Arrival& other, Hello* answer) {
   if (other.version != answer->version) {
+    answer->credentials = {};
     return Status::NotSupported("the fabric there speaks protocol " + std::to_string(answer->version) + " and not " +
                                 std::to_string(other.version) + "; run the same version on both nodes");
   }

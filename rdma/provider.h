@@ -13,7 +13,10 @@
 namespace bonsai::rdma {
 
 // Whether the listener that is *answer may serve `other`: the protocol's version, then `admit`.
-Status admit_peer(const Admit& admit, const Hello& other, Hello* answer);
+Status admit_peer(const Admit& admit, const Arrival& other, Hello* answer);
+
+// The challenge of an Admit that has refused with this answer.
+Challenge challenge_of(const Hello& answer, const std::string& listener);
 
 // Whether memory may be registered with these rights at all. Errors: InvalidArgument.
 Status check_registration(std::span<const std::byte> memory, Rights rights);

@@ -50,12 +50,9 @@ Status Connector::try_to_connect(rdma::Worker* worker, const PoolClient& client,
   rdma::Hello own;
   own.node = client.node();
   own.session = session_;
-  if (secret_ != nullptr) secret_->sign(&own);
-  std::unique_ptr<rdma::Peer> made;
-  BONSAI_RETURN_IF_ERROR(worker->connect(client.name().node, own, limit_ms, &made));
-  if (secret_ != nullptr) BONSAI_RETURN_IF_ERROR(secret_->check_answer(own, made->hello()));
-  *peer = std::move(made);
-  return Status::OK();
+  const std::string& address = client.name().node;
+  return secret_ != nullptr ? secret_->connect(worker, address, own, limit_ms, peer)
+                            : worker->connect(address, own, limit_ms, peer);
 }
 
 Status Connector::connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer) const {

@@ -32,10 +32,10 @@ struct Hooks {
 class HookedWorker final : public rdma::WorkerAround {
  public:
   HookedWorker(std::unique_ptr<Worker> below, const Hooks& hooks) : WorkerAround(std::move(below)), hooks_(hooks) {}
-  Status connect(const std::string& address, const rdma::Hello& own, uint64_t limit_ms,
-                 std::unique_ptr<rdma::Peer>* peer) override {
+  Status greet(const std::string& address, const rdma::Hello& own, uint64_t limit_ms, std::unique_ptr<rdma::Peer>* peer,
+               rdma::Challenge* challenge) override {
     const Status status = hooks_.on_connect ? hooks_.on_connect(limit_ms) : Status::OK();
-    return status.ok() ? WorkerAround::connect(address, own, limit_ms, peer) : status;
+    return status.ok() ? WorkerAround::greet(address, own, limit_ms, peer, challenge) : status;
   }
   size_t poll() override {
     if (hooks_.on_poll) hooks_.on_poll();

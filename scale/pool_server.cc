@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -88,8 +89,8 @@ Status PoolServer::start() {
 
 rdma::Admit PoolServer::gate() const {
   const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
-  return [owners, tester = config_.tester, testing = testing_, notes = notes_, attachments = attachments_](
-             const rdma::Hello& other, rdma::Hello* answer) {
+  return [owners, tester = config_.tester, testing = testing_, notes = notes_, attachments = attachments_,
+          refusals = refusals_](const rdma::Arrival& other, rdma::Hello* answer) {
     if (*testing) {
       return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
     }
@@ -99,7 +100,10 @@ rdma::Admit PoolServer::gate() const {
           "the node is at its limit of open files; raise it there (ulimit -n), or close other pools");
     }
     // First the secret: a stranger does not take a number.
-    if (owners) BONSAI_RETURN_IF_ERROR(owners(other, answer));
+    if (const Status status = owners ? owners(other, answer) : Status::OK(); !status.ok()) {
+      if (!status.IsUnavailable()) refusals->add(other.from, status);  // else it is asked for its proof
+      return status;
+    }
     return attachments->admit(other);
   };
 }
@@ -205,6 +209,12 @@ void PoolServer::Notes::add(std::string text) {
 std::vector<std::string> PoolServer::Notes::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(notes_, {});
+}
+
+std::vector<std::string> PoolServer::take_notes() {
+  std::vector<std::string> notes = notes_->take();
+  std::ranges::move(refusals_->take(), std::back_inserter(notes));
+  return notes;
 }
 
 Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {

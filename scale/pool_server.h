@@ -48,6 +48,7 @@
 #include "scale/credits.h"
 #include "scale/pool_owner.h"
 #include "scale/pool_wire.h"
+#include "scale/refusals.h"
 
 namespace bonsai::scale {
 
@@ -93,7 +94,7 @@ class PoolServer {
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
 
   // Notes for the operator since the last call: a line each. Any thread.
-  [[nodiscard]] std::vector<std::string> take_notes() { return notes_->take(); }
+  [[nodiscard]] std::vector<std::string> take_notes();
 
   // The pools that have owners here, by name, and the owners as users read them.
   [[nodiscard]] std::map<std::string, std::string> owners() const;
@@ -189,6 +190,7 @@ class PoolServer {
   const std::shared_ptr<PoolOwners> owners_;
   const std::shared_ptr<Attachments> attachments_ = std::make_shared<Attachments>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
+  const std::shared_ptr<Refusals> refusals_ = std::make_shared<Refusals>();
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;

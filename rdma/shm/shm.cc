@@ -2,6 +2,7 @@
 #include "rdma/shm/shm.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,11 +89,16 @@ class ShmPeer final : public Peer {
 // A listening worker.
 struct ShmListener {
   // Errors: those of admit_peer(), Busy (too many wait).
-  Status admit_one(const Hello& other, Hello* answer) {
+  Status admit_one(const Hello& other, std::string from, Hello* answer) {
     *answer = own;
-    BONSAI_RETURN_IF_ERROR(admit_peer(admit, other, answer));
+    BONSAI_RETURN_IF_ERROR(admit_peer(admit, {other, address, std::move(from)}, answer));
+    const Hello admitted = *answer;
+    answer->credentials = {};  // of a refusal
     const std::lock_guard lock(mutex);
-    if (waiting.size() < kWaitingMax) return Status::OK();
+    if (waiting.size() < kWaitingMax) {
+      *answer = admitted;
+      return Status::OK();
+    }
     return Status::Busy(std::to_string(kWaitingMax) + " connections wait to be accepted there; try again later");
   }
   void push(std::unique_ptr<Peer> peer) {
@@ -100,6 +106,7 @@ struct ShmListener {
     waiting.push_back(std::move(peer));
   }
 
+  std::string address;
   Hello own;
   Admit admit;
   std::shared_ptr<ShmWorkerState> state;
@@ -127,8 +134,10 @@ class ShmState {
 
 namespace {
 
-void refuse(const ShmSocket& socket, const Status& status) {
+// `why`: the answer of the Admit, if it was asked.
+void refuse(const ShmSocket& socket, const Status& status, const Hello& why = {}) {
   ShmWire answer;
+  answer.hello.credentials = why.credentials;
   answer.say = ShmSay::kAnswer;
   answer.status = static_cast<int32_t>(status.code());
   const std::string_view text = status.message().substr(0, answer.text.size() - 1);
@@ -136,15 +145,25 @@ void refuse(const ShmSocket& socket, const Status& status) {
   static_cast<void>(socket.send(answer, {}));
 }
 
-// Serves the first message on a connection that another process made.
+// The other end's process, as the kernel knows it.
+std::string process_of(const ShmSocket& socket) {
+  ucred found{};
+  socklen_t bytes = sizeof found;
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &found, &bytes) != 0) return "an unknown process";
+  return "process " + std::to_string(found.pid) + " of user " + std::to_string(found.uid);
+}
+
+// Serves the first message on a connection that another process made. *own: the answer of the Admit.
 Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
-             const ShmWire& hello, std::vector<base::OsFile>* files, ShmSocket* socket) {
+             const ShmWire& hello, std::vector<base::OsFile>* files, ShmSocket* socket, Hello* own) {
   if (hello.say != ShmSay::kHello || files->size() != 1) return Status::InvalidArgument("no greeting; connect anew");
   std::unique_ptr<SharedMemory> far_table;
   BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move((*files)[0]), ShmRegions::kTableBytes, false, &far_table));
   ShmWire answer;
   answer.say = ShmSay::kAnswer;
-  BONSAI_RETURN_IF_ERROR(listener->admit_one(hello.hello, &answer.hello));
+  BONSAI_RETURN_IF_ERROR(listener->admit_one(hello.hello, process_of(*socket), own));
+  answer.hello = *own;
+  *own = {};
   std::unique_ptr<SharedMemory> page;
   BONSAI_RETURN_IF_ERROR(SharedMemory::make(sizeof(ShmPage), &page));
   answer.ok = 1;
@@ -175,8 +194,9 @@ bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shar
     std::erase(listener->greeting, fd);
   }
   if (read == ShmSocket::Read::kEnd) return false;
-  const Status status = greet(listener, service, hello, &files, socket);
-  if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
+  Hello own;
+  const Status status = greet(listener, service, hello, &files, socket, &own);
+  if (!status.ok() && socket->fd() == fd) refuse(*socket, status, own);
   return socket->fd() != fd;  // true: the connection's end is now watched under this number
 }
 
@@ -253,6 +273,7 @@ class ShmWorker final : public Worker {
       return Status::InvalidArgument("a worker listens once, at an address that is a file name");
     }
     auto listener = std::make_shared<ShmListener>();
+    listener->address = address;
     listener->own = own;
     listener->admit = std::move(admit);
     listener->state = state_;
@@ -280,15 +301,16 @@ class ShmWorker final : public Worker {
     return Status::OK();
   }
 
-  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
-                 std::unique_ptr<Peer>* peer) override {
+  Status greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+               Challenge* challenge) override {
     ShmSocket socket;
     for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
-      if (const auto listener = find(address)) return connect_here(listener, own, peer);
+      if (const auto listener = find(address)) return connect_here(listener, own, peer, challenge);
       if (network_->service != nullptr && ShmSocket::connect(network_->path(address), &socket).ok()) break;
       if (wait.expired()) return Status::Unavailable("nobody listens at " + address + "; start that node");
     }
-    return connect_there(std::move(socket), own, limit_ms, peer);
+    challenge->listener = address;
+    return connect_there(std::move(socket), own, limit_ms, peer, challenge);
   }
 
   size_t poll() override {
@@ -377,9 +399,14 @@ class ShmWorker final : public Worker {
     return found == network_->listeners.end() ? nullptr : found->second;
   }
 
-  Status connect_here(const std::shared_ptr<ShmListener>& listener, const Hello& own, std::unique_ptr<Peer>* peer) {
+  Status connect_here(const std::shared_ptr<ShmListener>& listener, const Hello& own, std::unique_ptr<Peer>* peer,
+                      Challenge* challenge) {
     Hello answer;
-    BONSAI_RETURN_IF_ERROR(listener->admit_one(own, &answer));
+    const Status admitted = listener->admit_one(own, "this process", &answer);
+    if (!admitted.ok()) {
+      *challenge = challenge_of(answer, listener->address);
+      return admitted;
+    }
     std::unique_ptr<SharedMemory> made;
     BONSAI_RETURN_IF_ERROR(SharedMemory::make(sizeof(ShmPage), &made));
     const std::shared_ptr<SharedMemory> page = std::move(made);
@@ -395,7 +422,8 @@ class ShmWorker final : public Worker {
     *peer = std::move(made);
   }
 
-  Status connect_there(ShmSocket socket, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer) {
+  Status connect_there(ShmSocket socket, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+                       Challenge* challenge) {
     ShmWire hello, answer;
     std::vector<base::OsFile> files;
     hello.say = ShmSay::kHello;
@@ -409,7 +437,10 @@ class ShmWorker final : public Worker {
     }
     if (read == ShmSocket::Read::kEnd)
       return Status::Unavailable("the other node left while it was being connected to");
-    if (answer.ok == 0) return base::status_from_wire(answer.status, answer.text.data());
+    if (answer.ok == 0) {
+      *challenge = challenge_of(answer.hello, challenge->listener);
+      return base::status_from_wire(answer.status, answer.text.data());
+    }
     if (files.size() != 2) return Status::InvalidArgument("an invalid response to a connection; run the same version");
     std::unique_ptr<SharedMemory> page, table_there;
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[0]), sizeof(ShmPage), true, &page));

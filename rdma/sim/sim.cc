@@ -57,7 +57,8 @@ class SimListener {
     if (attempt->decided) return request_twice.hit();
     attempt->decided = true;
     attempt->answer = own;
-    attempt->status = admit_peer(admit, attempt->own, &attempt->answer);
+    const Arrival arrival{attempt->own, attempt->address, "node " + std::to_string(attempt->worker->node)};
+    attempt->status = admit_peer(admit, arrival, &attempt->answer);
     if (!attempt->status.ok()) return;
     auto [near, far] = SimEnd::make_two(core, {attempt->worker, attempt->own.node}, {worker, attempt->answer.node});
     attempt->end = near;
@@ -103,8 +104,8 @@ class SimWorker final : public Worker {
     return Status::OK();
   }
 
-  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
-                 std::unique_ptr<Peer>* peer) override {
+  Status greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+               Challenge* challenge) override {
     const auto attempt = std::make_shared<SimAttempt>();
     attempt->address = address;
     attempt->own = own;
@@ -119,7 +120,10 @@ class SimWorker final : public Worker {
       }
       return Status::Unavailable("nobody answers at " + address + "; start that node, or look at the network between");
     }
-    BONSAI_RETURN_IF_ERROR(attempt->status);
+    if (!attempt->status.ok()) {
+      *challenge = challenge_of(attempt->answer, address);
+      return attempt->status;
+    }
     *peer = std::make_unique<SimPeer>(attempt->answer, attempt->end);
     return Status::OK();
   }

@@ -19,9 +19,9 @@ class WorkerAround : public Worker {
   Status listen(const std::string& address, const Hello& own, Admit admit) override {
     return below_->listen(address, own, std::move(admit));
   }
-  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
-                 std::unique_ptr<Peer>* peer) override {
-    return below_->connect(address, own, limit_ms, peer);
+  Status greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+               Challenge* challenge) override {
+    return below_->greet(address, own, limit_ms, peer, challenge);
   }
   size_t poll() override { return below_->poll(); }
   Status set_receive_ring(Slice memory, size_t message_bytes_max) override {

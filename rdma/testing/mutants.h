@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote flushes that a test can drop or misplace, one bit each; rdma/testing/mutants says how. Every one must be
-// caught.
+// Remote flushes, and checks of credentials, that a test can drop or misplace, one bit each; rdma/testing/mutants says
+// how. Every one must be caught.
 #ifndef BONSAI_RDMA_TESTING_MUTANTS_H_
 #define BONSAI_RDMA_TESTING_MUTANTS_H_
 
@@ -22,6 +22,9 @@ enum Mutant : uint32_t {
   kNoFlush = 1u << 6,            // no FLUSH is posted
   kFlushSkipsLast = 1u << 7,     // ... for the last WRITE
   kReadForAdr = 1u << 8,         // read after write where writes rest in the caches
+  kNonceNotChecked = 1u << 9,    // a proof does not name the listener's nonce
+  kListenerNotNamed = 1u << 10,  // ... nor the address that the connecting node meant
+  kChallengeKept = 1u << 11,     // a challenge is good for a second connection
 };
 
 }  // namespace bonsai::rdma

@@ -39,7 +39,7 @@ struct Node {
     EXPECT_EQ("OK",
               status_text(worker->set_receive_ring(ring_region->slice(0, kMessages * kMessageBytes), kMessageBytes)));
     EXPECT_EQ("OK", status_text(worker->listen(
-                        address, hello, [this](const Hello& other, Hello* answer) { return admit(other, answer); })));
+                        address, hello, [this](const Arrival& other, Hello* answer) { return admit(other, answer); })));
   }
 
   // Sets the rule for admission; without one the node admits every node. The provider calls it on its own thread.
@@ -68,7 +68,7 @@ struct Node {
     return region->slice(offset, text.size());
   }
 
-  Status admit(const Hello& other, Hello* answer) {
+  Status admit(const Arrival& other, Hello* answer) {
     const std::lock_guard lock(admit_mutex);
     return admit_rule(other, answer);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/verbs/link.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
 
@@ -28,7 +29,8 @@ constexpr uint32_t kRefusalMagic = 0x62736e52;
 struct Refusal {
   uint32_t magic = kRefusalMagic;
   int32_t code = 0;
-  std::array<char, 140> text = {};
+  std::array<char, 124> text = {};
+  std::array<std::byte, 16> nonce = {};  // of a Challenge
 };
 static_assert(sizeof(Refusal) == 148);
 
@@ -117,6 +119,18 @@ Status parse_address(const std::string& text, sockaddr_storage* address) {
   return Status::OK();
 }
 
+std::string address_text(const sockaddr& address, bool with_port) {
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (address.sa_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    static_cast<void>(::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size()));
+    return with_port ? "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(six.sin6_port)) : text.data();
+  }
+  const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+  static_cast<void>(::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size()));
+  return text.data() + (with_port ? ":" + std::to_string(ntohs(four.sin_port)) : "");
+}
+
 // ---- one connection
 
 Link::~Link() {
@@ -174,19 +188,25 @@ Status Link::await(rdma_cm_event_type expected, uint64_t deadline_ns, Step* step
     *nobody = false;
     return Status::OK();
   }
+  return refused(*step, nobody);
+}
+
+// The status of a step that was not the expected one.
+Status Link::refused(const Step& step, bool* nobody) {
   Refusal refusal;
-  if (step->type == RDMA_CM_EVENT_REJECTED && step->private_data.size() >= sizeof refusal) {
-    std::memcpy(&refusal, step->private_data.data(), sizeof refusal);
+  if (step.type == RDMA_CM_EVENT_REJECTED && step.private_data.size() >= sizeof refusal) {
+    std::memcpy(&refusal, step.private_data.data(), sizeof refusal);
     if (refusal.magic == kRefusalMagic) {
       *nobody = false;
+      challenge_.nonce = refusal.nonce;
       return base::status_from_wire(refusal.code,
                                     {refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size())});
     }
   }
-  if (step->type == RDMA_CM_EVENT_REJECTED && step->status == kRejectedNobodyListens) {
+  if (step.type == RDMA_CM_EVENT_REJECTED && step.status == kRejectedNobodyListens) {
     return Status::Unavailable("nobody listens there");
   }
-  return Status::Unavailable(std::string(rdma_event_str(step->type)) + ", " + std::to_string(step->status));
+  return Status::Unavailable(std::string(rdma_event_str(step.type)) + ", " + std::to_string(step.status));
 }
 
 Status Link::make_pair() {
@@ -278,7 +298,7 @@ Status Link::try_connect(Events& events, const sockaddr_storage& to, const Hello
 }
 
 Status Link::connect(Events& events, const Queues& queues, const std::string& address, const Hello& own,
-                     uint64_t limit_ms, std::unique_ptr<Link>* link) {
+                     uint64_t limit_ms, std::unique_ptr<Link>* link, Challenge* challenge) {
   sockaddr_storage to = {};
   BONSAI_RETURN_IF_ERROR(parse_address(address, &to));
   uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
@@ -291,6 +311,8 @@ Status Link::connect(Events& events, const Queues& queues, const std::string& ad
       *link = std::move(made);
       return status;
     }
+    *challenge = made->challenge_;
+    challenge->listener = address_text(reinterpret_cast<const sockaddr&>(to), /*with_port=*/true);
     if (!nobody) return status;
     if (last_try) {
       return Status::Unavailable(address + " did not answer within " + std::to_string(limit_ms) + " ms (" +
@@ -314,7 +336,7 @@ Status Link::accept(ConnectionId id, const Queues& queues, const rdma_conn_param
   if (status.ok()) status = made->bring_up(mtu_limit);
   if (!status.ok()) {
     made->pair_.reset();
-    refuse(std::move(made->id_), status);
+    refuse(std::move(made->id_), status, {});
     return status;
   }
   const Greeting greeting{own, mtu_limit};
@@ -326,8 +348,9 @@ Status Link::accept(ConnectionId id, const Queues& queues, const rdma_conn_param
   return Status::OK();
 }
 
-void refuse(ConnectionId id, const Status& why) {
+void refuse(ConnectionId id, const Status& why, const Challenge& challenge) {
   Refusal refusal;
+  refusal.nonce = challenge.nonce;
   refusal.code = static_cast<int32_t>(why.code());
   why.message().copy(refusal.text.data(), refusal.text.size());
   static_cast<void>(rdma_reject(id.get(), &refusal, sizeof refusal));

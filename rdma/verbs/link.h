@@ -59,6 +59,8 @@ class Events {
 
 // "host:port" as a socket address. Errors: InvalidArgument.
 Status parse_address(const std::string& text, sockaddr_storage* address);
+// In numbers: "10.0.0.1:7000", or "10.0.0.1".
+std::string address_text(const sockaddr& address, bool with_port);
 
 // The first message in either direction; little-endian machines only. It fits the 56 bytes of a request.
 struct Greeting {
@@ -80,9 +82,9 @@ class Link final : public EventSink {
 
   ~Link();
 
-  // Connects as `own`; retries until a peer listens. Errors: as Worker::connect.
+  // Connects as `own`; retries until a peer listens. Errors: as Worker::greet.
   static Status connect(Events& events, const Queues& queues, const std::string& address, const Hello& own,
-                        uint64_t limit_ms, std::unique_ptr<Link>* link);
+                        uint64_t limit_ms, std::unique_ptr<Link>* link, Challenge* challenge);
   // Accepts the connection request `id` and takes ownership of it. Called on the event thread.
   static Status accept(ConnectionId id, const Queues& queues, const rdma_conn_param& asked, const Greeting& other,
                        const Hello& own, std::unique_ptr<Link>* link);
@@ -117,6 +119,7 @@ class Link final : public EventSink {
 
   explicit Link(const Queues& queues) : queues_(queues) {}
   Status try_connect(Events& events, const sockaddr_storage& to, const Hello& own, uint64_t deadline_ns, bool* nobody);
+  Status refused(const Step& step, bool* nobody);
   Status await(rdma_cm_event_type expected, uint64_t deadline_ns, Step* step, bool* nobody);
   Status make_pair();
   Status bring_up(uint8_t mtu_limit);
@@ -128,14 +131,15 @@ class Link final : public EventSink {
   QueuePair pair_;  // destroyed before the identifier
   uint32_t number_ = 0;
   Hello other_;
+  Challenge challenge_;  // that a refusal has asked
   std::atomic<State> state_{State::kComing};
   std::mutex mutex_;
   std::optional<Step> step_;
   base::Event stepped_;
 };
 
-// Rejects a request; the other end's connect() returns `why`.
-void refuse(ConnectionId id, const Status& why);
+// Rejects a request; the other end's greet() returns `why`, and has the challenge.
+void refuse(ConnectionId id, const Status& why, const Challenge& challenge);
 
 }  // namespace bonsai::rdma::verbs
 

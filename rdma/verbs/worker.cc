@@ -141,10 +141,10 @@ Status VerbsWorker::listen(const std::string& address, const Hello& own, Admit a
   return Listener::make(events_, queues(), address, own, std::move(admit), &listener_);
 }
 
-Status VerbsWorker::connect(const std::string& address, const Hello& own, uint64_t limit_ms,
-                            std::unique_ptr<Peer>* peer) {
+Status VerbsWorker::greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+                          Challenge* challenge) {
   std::unique_ptr<Link> link;
-  BONSAI_RETURN_IF_ERROR(Link::connect(events_, queues(), address, own, limit_ms, &link));
+  BONSAI_RETURN_IF_ERROR(Link::connect(events_, queues(), address, own, limit_ms, &link, challenge));
   *peer = make_peer(std::move(link));
   return Status::OK();
 }
@@ -493,7 +493,9 @@ Status Listener::admit(const rdma_cm_event& event, Greeting* other, Hello* answe
     return Status::InvalidArgument("this address is not one of " + queues_.device->name());
   }
   *answer = own_;
-  return admit_peer(admit_, other->hello, answer);
+  const Arrival arrival{other->hello, address_text(*rdma_get_local_addr(event.id), /*with_port=*/true),
+                        address_text(*rdma_get_peer_addr(event.id), /*with_port=*/false)};
+  return admit_peer(admit_, arrival, answer);
 }
 
 void Listener::on_event(const rdma_cm_event& event) {
@@ -501,10 +503,12 @@ void Listener::on_event(const rdma_cm_event& event) {
   ConnectionId id(event.id);
   Greeting other;
   Hello answer;
-  if (const Status status = admit(event, &other, &answer); !status.ok()) return refuse(std::move(id), status);
+  if (const Status status = admit(event, &other, &answer); !status.ok()) {
+    return refuse(std::move(id), status, challenge_of(answer, ""));
+  }
   const std::lock_guard lock(mutex_);  // find() knows the connection before its first message can come
   if (arrived_.size() >= kArrivedMax) {
-    return refuse(std::move(id), Status::Unavailable("too many connections wait to be accepted there; try later"));
+    return refuse(std::move(id), Status::Unavailable("too many connections wait to be accepted there; try later"), {});
   }
   std::unique_ptr<Link> link;
   if (Link::accept(std::move(id), queues_, event.param.conn, other, answer, &link).ok()) {

@@ -81,7 +81,8 @@ class VerbsWorker final : public Worker {
   ~VerbsWorker() override;
 
   Status listen(const std::string& address, const Hello& own, Admit admit) override;
-  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer) override;
+  Status greet(const std::string& address, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer,
+               Challenge* challenge) override;
   size_t poll() override;
   Status set_receive_ring(Slice memory, size_t message_bytes_max) override;
 

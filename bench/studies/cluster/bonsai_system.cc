@@ -81,9 +81,9 @@ class CountedFabric final : public patched::UnitFabric {
     Status listen(const std::string& address, const rdma::Hello& own, rdma::Admit admit) override {
       return worker_->listen(address, own, std::move(admit));
     }
-    Status connect(const std::string& address, const rdma::Hello& own, uint64_t limit_ms,
-                   std::unique_ptr<rdma::Peer>* peer) override {
-      return worker_->connect(address, own, limit_ms, peer);
+    Status greet(const std::string& address, const rdma::Hello& own, uint64_t limit_ms,
+                 std::unique_ptr<rdma::Peer>* peer, rdma::Challenge* challenge) override {
+      return worker_->greet(address, own, limit_ms, peer, challenge);
     }
     size_t poll() override { return worker_->poll(); }
     Status set_receive_ring(rdma::Slice memory, size_t message_bytes_max) override {
