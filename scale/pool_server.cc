@@ -457,7 +457,9 @@ Status PoolServer::open(Job* job) const {
   pool.unnamed = options.name_later;
   Status status = map_unlocked(path, options, job);
   if (status.ok()) status = own(job);
-  if (!status.ok() && makes && pool.mapping != nullptr) static_cast<void>(pool.mapping->remove());
+  if (!status.ok() && makes && pool.mapping != nullptr && pool.mapping->remove().ok()) {
+    if (!pool.unnamed && ::access(path.c_str(), F_OK) != 0) static_cast<void>(owners_->remove(job->name));
+  }
   return status;
 }
 
@@ -570,8 +572,7 @@ Status PoolServer::release(Job* job) const {
   Status status;
   if (job->request.op == PoolOp::kRemove) status = pool.mapping->remove();
   static_cast<void>(pool.owner->leave(pool.sender));
-  std::error_code ignored;
-  const bool is_gone = !std::filesystem::exists(config_.folder + "/" + job->name, ignored);
+  const bool is_gone = ::access((config_.folder + "/" + job->name).c_str(), F_OK) != 0;
   if (!pool.unnamed) {
     const Status recorded = is_gone ? owners_->remove(job->name) : pool.owner->persist();
     if (status.ok()) status = recorded;

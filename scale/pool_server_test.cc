@@ -59,6 +59,9 @@ class PoolServerTest : public ::testing::Test {
                         begun_.store(true);
                         await(go_on_);
                       }
+                      if (std::filesystem::path(mapping.path()).filename() == "broken") {
+                        return Status::NoSpace("no further region");
+                      }
                       return base::make_media(mapping, {}, media);
                     }};
 };
@@ -263,6 +266,13 @@ TEST_F(PoolServerTest, WithoutAFurtherThreadARequestIsRefusedAndNothingChanges) 
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("q")));
   EXPECT_EQ("OK", owner->resize(target, 2 * kBytes).ToString()) << "it is still this owner's";
   EXPECT_EQ("OK", ask(owner.get(), "q", PoolOp::kCreate, &other).ToString());
+}
+
+TEST_F(PoolServerTest, ACreationThatFailedLeavesNothing) {
+  const auto link = make_link(kWaitMs);
+  size_t target = 0;
+  EXPECT_TRUE(ask(link.get(), "broken", PoolOp::kCreate, &target).IsNoSpace());
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path())) << "neither a file nor its owner's record";
 }
 
 TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {
