@@ -229,11 +229,14 @@ class BonsaiClient final : public rivals::Client {
   }
   Status update(std::string_view key, std::string_view value) override { return insert(key, value); }
   Status remove(std::string_view key) override { return db_.Delete(key); }
-  Status scan(std::string_view from, size_t records_max, size_t* found) {
-    *found = 0;
+  Status scan(std::string_view from, size_t records_max, std::vector<Found>* found) override {
+    found->clear();
     ScanOptions options;
     options.limit = records_max;
-    return db_.Scan(options, from, [found](std::string_view, std::string_view) { return ++*found > 0; });
+    return db_.Scan(options, from, [found](std::string_view key, std::string_view value) {
+      found->push_back({std::string(key), std::string(value)});
+      return true;
+    });
   }
 
  private:
@@ -283,9 +286,6 @@ class BonsaiSystem final : public System {
     fabric_->join(seats->thread());
     *client = std::make_unique<BonsaiClient>(db_.get(), seats.get());
     return Status::OK();
-  }
-  Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
-    return static_cast<BonsaiClient*>(client)->scan(from, records_max, found);
   }
   void set_threads(size_t threads) override { size_.threads = threads; }
   [[nodiscard]] size_t background_threads() const override { return 1; }

@@ -36,12 +36,6 @@ class PactreeSystem final : public System {
     *client = std::make_unique<pactree::PactreeClient>(seat.connection, node_.get(), pactree::PactreeClient::Options{});
     return Status::OK();
   }
-  Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
-    std::vector<pactree::PactreeClient::Found> records;
-    Status status = static_cast<pactree::PactreeClient*>(client)->scan(from, records_max, &records);
-    *found = records.size();
-    return status;
-  }
   [[nodiscard]] size_t background_threads() const override { return 1; }
   Status background(const rivals::Seat& seat, const std::function<bool()>& stop) override {
     return pactree::Background(seat.connection, node_.get()).run(stop);

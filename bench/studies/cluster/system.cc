@@ -94,12 +94,6 @@ class ShermanSystem final : public System {
     *client = std::move(made);
     return status;
   }
-  Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
-    std::vector<rivals::sherman::ShermanClient::Found> records;
-    Status status = static_cast<rivals::sherman::ShermanClient*>(client)->scan(from, records_max, &records);
-    *found = records.size();
-    return status;
-  }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return nodes_.front()->cache().bytes(); }
 
  private:
@@ -151,10 +145,6 @@ std::unique_ptr<System> make_sherman_without_local_locks(const StoreSize& size) 
 }
 
 Status System::background(const rivals::Seat&, const std::function<bool()>&) { return Status::OK(); }
-
-Status System::scan(rivals::Client*, std::string_view, size_t, size_t*) {
-  return Status::NotSupported("the system has no order of keys");
-}
 
 const std::vector<SystemEntry>& systems() {
   static const std::vector<SystemEntry> kSystems = {

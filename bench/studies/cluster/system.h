@@ -55,9 +55,6 @@ class System {
   virtual Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) = 0;
   // Sets the number of threads of a compute node from now on. Requires: no client yet.
   virtual void set_threads(size_t) {}
-  // Reads at most `records_max` records from `from` on; *found: how many. Requires: SystemEntry::scans, and a client of
-  // make_client(). Errors: those of the engine.
-  virtual Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found);
   // Background work of a compute node beside its clients, and the number of its threads (Cluster::Background). Default:
   // none.
   [[nodiscard]] virtual size_t background_threads() const { return 0; }

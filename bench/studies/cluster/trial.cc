@@ -240,9 +240,9 @@ class Trial::Client {
         BONSAI_RETURN_IF_ERROR(read(id));
         return client_->update(key_of(id), value_of(id));
       case OpKind::kScan: {
-        size_t found = 0;
-        BONSAI_RETURN_IF_ERROR(trial_.system_->scan(client_.get(), key_of(id), request.scan_length, &found));
-        return found > 0 ? Status::OK() : Status::Corruption("a scan from a record on did not find it");
+        std::vector<rivals::Client::Found> found;
+        BONSAI_RETURN_IF_ERROR(client_->scan(key_of(id), request.scan_length, &found));
+        return !found.empty() ? Status::OK() : Status::Corruption("a scan from a record on did not find it");
       }
       default:
         return Status::NotSupported("a request that no workload of YCSB has");

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "bonsai/status.h"
@@ -35,9 +36,20 @@ class Client {
   // Errors: NotFound.
   virtual Status remove(std::string_view key) = 0;
 
+  struct Found {
+    std::string key, value;
+  };
+  // Sets *found to the records from `from` on, ascending, at most `records_max`. Errors: NotSupported (the engine has
+  // no order of keys).
+  virtual Status scan(std::string_view from, size_t records_max, std::vector<Found>* found);
+
  protected:
   Client() = default;
 };
+
+inline Status Client::scan(std::string_view, size_t, std::vector<Found>*) {
+  return Status::NotSupported("the engine has no order of keys");
+}
 
 // The bound of an operation that tries again and again, each time after a round trip. As base::BoundedWait it never
 // expires before one more try after the bound.

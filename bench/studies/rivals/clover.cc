@@ -16,7 +16,7 @@ namespace {
 
 // The scratch memory: words, the slab that is written, the slab that is read.
 constexpr size_t kWordsBytes = 64;
-constexpr size_t kHeader = 0, kShortcut = 1, kOld = 2, kPushed = 3;  // the words
+constexpr size_t kHeaderAt = 0, kShortcutAt = 8, kOldAt = 16, kPushedAt = 24;  // the words
 constexpr size_t kWriteAt = kWordsBytes;
 
 constexpr uint64_t kPauseUs = 20;
@@ -35,16 +35,10 @@ Status CloverClient::make(Connection* connection, ComputeNode* node, const Clien
   std::unique_ptr<CloverClient> made(new CloverClient(connection, node, options));
   BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, store.memory_nodes, &node->epochs(), &made->caller_));
   BONSAI_RETURN_IF_ERROR(FlushCaller::make(connection, &made->flusher_));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kWriteAt + 2 * store.slab_bytes,
-                                                      rdma::Rights::none(), &made->scratch_));
+  BONSAI_RETURN_IF_ERROR(made->make_scratch(kWriteAt + 2 * store.slab_bytes));
   *client = std::move(made);
   return Status::OK();
 }
-
-rdma::Slice CloverClient::word(size_t index) const {
-  return scratch_->slice(index * sizeof(uint64_t), sizeof(uint64_t));
-}
-uint64_t CloverClient::word_value(size_t index) const { return base::word_at(word(index).data()).load(); }
 
 Status CloverClient::ask(uint64_t hash, Cursor* cursor) {
   Answer answer;
@@ -63,7 +57,7 @@ Status CloverClient::find(uint64_t hash, Cursor* cursor) {
 // when the cursor was learned, or came later.
 Link CloverClient::onward(const Cursor& cursor, Header header, bool shortcut_read, bool header_durable) {
   ++counters_.hops;
-  const Link shortcut(shortcut_read ? word_value(kShortcut) : 0);
+  const Link shortcut(shortcut_read ? scratch_->word_value(kShortcutAt) : 0);
   if (!shortcut.null() && shortcut.newer_than(header.next())) {
     ++counters_.jumps;
     return shortcut;
@@ -73,10 +67,10 @@ Link CloverClient::onward(const Cursor& cursor, Header header, bool shortcut_rea
 }
 
 Status CloverClient::get(std::string_view key, std::string* value) {
-  const Limit limit("clover.get", options_.operation_ms_max);
+  const Limit limit = limit_of("clover.get");
   const uint64_t hash = hash_of(key, 1);
   const size_t slab_bytes = store_.options().slab_bytes;
-  const rdma::Slice slab = scratch_->slice(kWriteAt + slab_bytes, slab_bytes);
+  const rdma::Slice slab = scratch(kWriteAt + slab_bytes, slab_bytes);
   Cursor cursor;
   BONSAI_RETURN_IF_ERROR(find(hash, &cursor));
   passed_.clear();
@@ -85,7 +79,7 @@ Status CloverClient::get(std::string_view key, std::string* value) {
     base::step("clover.read");
     const uint64_t epoch = node_->epochs().epoch();
     batch_.read(store_.slab_at(cursor.link.handle()), slab);
-    if (first) batch_.read(store_.shortcut_at(cursor.shortcut), word(kShortcut));
+    if (first) batch_.read(store_.shortcut_at(cursor.shortcut), scratch_->word(kShortcutAt));
     BONSAI_RETURN_IF_ERROR(batch_.run());
     const Header header(base::word_at(slab.data()).load());
     if (header.version() != cursor.link.version() || !node_->cursors().usable(cursor)) {
@@ -140,7 +134,7 @@ Status CloverClient::take_buffer(Buffer* buffer) {
 
 void CloverClient::add_flush(Address first, uint64_t bytes) {
   if (options_.persist == Persist::kFlushingRead) {
-    batch_.read(first, scratch_->slice(kPushed * sizeof(uint64_t), 1));
+    batch_.read(first, scratch(kPushedAt, 1));
   } else if (options_.persist == Persist::kAgent) {
     batch_.fence();  // a SEND may pass a CAS
     flusher_->add(&batch_, first, bytes);
@@ -153,7 +147,7 @@ Status CloverClient::run_flushed() {
 }
 
 Status CloverClient::write_slab(const Buffer& buffer, std::string_view key, std::string_view value) {
-  const rdma::Slice slab = scratch_->slice(kWriteAt, store_.options().slab_bytes);
+  const rdma::Slice slab = scratch(kWriteAt, store_.options().slab_bytes);
   encode_slab(slab.data(), slab.bytes(), static_cast<uint8_t>(buffer.version), key, value);
   batch_.write(slab, store_.slab_at(buffer.handle));
   add_flush(store_.slab_at(buffer.handle), slab.bytes());
@@ -169,7 +163,7 @@ Status CloverClient::write_version(std::string_view key, std::string_view value,
 }
 
 Status CloverClient::insert(std::string_view key, std::string_view value) {
-  const Limit limit("clover.insert", options_.operation_ms_max);
+  const Limit limit = limit_of("clover.insert");
   BONSAI_RETURN_IF_ERROR(check_size(key, value));
   const uint64_t hash = hash_of(key, 1);
   Buffer buffer;
@@ -192,7 +186,7 @@ Status CloverClient::insert(std::string_view key, std::string_view value) {
 }
 
 Status CloverClient::update(std::string_view key, std::string_view value) {
-  const Limit limit("clover.update", options_.operation_ms_max);
+  const Limit limit = limit_of("clover.update");
   BONSAI_RETURN_IF_ERROR(check_size(key, value));
   const uint64_t hash = hash_of(key, 1);
   Cursor cursor;
@@ -230,10 +224,10 @@ Status CloverClient::swap(Link tail, Link own, bool* linked) {
   base::step("clover.swap");
   const Address header = store_.slab_at(tail.handle());
   const uint64_t expected = Header(tail.version(), Link()).word();
-  batch_.cas(header, expected, Header(tail.version(), own).word(), word(kOld));
+  batch_.cas(header, expected, Header(tail.version(), own).word(), scratch_->word(kOldAt));
   add_flush(header, sizeof(Header));
   BONSAI_RETURN_IF_ERROR(run_flushed());
-  *linked = word_value(kOld) == expected;
+  *linked = scratch_->word_value(kOldAt) == expected;
   if (!*linked) ++counters_.cas_lost;
   backoff_.after(*linked);
   return Status::OK();
@@ -243,10 +237,10 @@ Status CloverClient::swap(Link tail, Link own, bool* linked) {
 Status CloverClient::follow(uint64_t hash, bool to_the_end, const Limit& limit, Cursor* cursor) {
   for (bool first = true; first || to_the_end; first = false) {
     if (limit.expired()) return Status::OK();  // the caller notices, too
-    batch_.read(store_.slab_at(cursor->link.handle()), word(kHeader));
-    if (first) batch_.read(store_.shortcut_at(cursor->shortcut), word(kShortcut));
+    batch_.read(store_.slab_at(cursor->link.handle()), scratch_->word(kHeaderAt));
+    if (first) batch_.read(store_.shortcut_at(cursor->shortcut), scratch_->word(kShortcutAt));
     BONSAI_RETURN_IF_ERROR(batch_.run());
-    const Header header(word_value(kHeader));
+    const Header header(scratch_->word_value(kHeaderAt));
     if (header.version() != cursor->link.version() || !node_->cursors().usable(*cursor)) {
       ++counters_.outdated;
       node_->cursors().drop(hash);
@@ -264,7 +258,8 @@ Status CloverClient::follow(uint64_t hash, bool to_the_end, const Limit& limit, 
 // update.
 Status CloverClient::flush_passed() {
   for (const Passed& header : passed_) {
-    if (options_.persist == Persist::kFlushingRead) batch_.cas(header.at, header.word, header.word, word(kOld));
+    if (options_.persist == Persist::kFlushingRead)
+      batch_.cas(header.at, header.word, header.word, scratch_->word(kOldAt));
     add_flush(header.at, sizeof(Header));
     BONSAI_RETURN_IF_ERROR(run_flushed());
   }

@@ -55,14 +55,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/studies/rivals/backoff.h"
-#include "bench/studies/rivals/client.h"
+#include "bench/studies/rivals/client_base.h"
 #include "bench/studies/rivals/clover_calls.h"
 #include "bench/studies/rivals/clover_layout.h"
 #include "bench/studies/rivals/clover_node.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/memory_node.h"
-#include "rdma/registered_memory.h"
 
 namespace bonsai::bench::rivals::clover {
 
@@ -86,7 +84,7 @@ struct Counters {
   uint64_t cas_lost = 0;
 };
 
-class CloverClient final : public Client {
+class CloverClient final : public ClientBase<Counters> {
  public:
   // The connection's nodes are the memory nodes and then the metadata server's workers. Requires: connection and
   // compute node outlive it. Errors: Unavailable, NoSpace, InvalidArgument (the store's options).
@@ -99,8 +97,6 @@ class CloverClient final : public Client {
   // NotSupported: nothing is removed, as published.
   Status remove(std::string_view key) override;
 
-  [[nodiscard]] const Counters& counters() const { return counters_; }
-
  private:
   // A header that a walk has passed, and what it was.
   struct Passed {
@@ -109,10 +105,8 @@ class CloverClient final : public Client {
   };
 
   CloverClient(Connection* connection, ComputeNode* node, const ClientOptions& options)
-      : node_(node), store_(node->store()), options_(options), batch_(connection), backoff_(connection) {}
+      : ClientBase(connection, options.operation_ms_max), node_(node), store_(node->store()), options_(options) {}
 
-  [[nodiscard]] rdma::Slice word(size_t index) const;
-  [[nodiscard]] uint64_t word_value(size_t index) const;
   Status ask(uint64_t hash, Cursor* cursor);
   Status find(uint64_t hash, Cursor* cursor);
   // The link to follow from a header that was read, maybe with the shortcut.
@@ -133,14 +127,10 @@ class CloverClient final : public Client {
   ComputeNode* const node_;
   const Store& store_;
   const ClientOptions options_;
-  Batch batch_;
-  Backoff backoff_;
   std::unique_ptr<MetadataCaller> caller_;
   std::unique_ptr<FlushCaller> flusher_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;
   std::vector<Buffer> buffers_;
   std::vector<Passed> passed_;
-  Counters counters_;
 };
 
 }  // namespace bonsai::bench::rivals::clover

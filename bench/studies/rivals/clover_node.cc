@@ -78,8 +78,7 @@ Status Collector::make(Connection* connection, ComputeNode* node, std::unique_pt
   std::unique_ptr<Collector> made(new Collector(connection, node));
   BONSAI_RETURN_IF_ERROR(
       MetadataCaller::make(connection, node->store().options().memory_nodes, &node->epochs(), &made->caller_));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kRoundMax * sizeof(uint64_t),
-                                                      rdma::Rights::none(), &made->scratch_));
+  BONSAI_RETURN_IF_ERROR(Scratch::make(connection, kRoundMax * sizeof(uint64_t), &made->scratch_));
   *collector = std::move(made);
   return Status::OK();
 }

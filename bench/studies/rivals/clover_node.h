@@ -18,7 +18,7 @@
 #include "bench/studies/rivals/clover_layout.h"
 #include "bench/studies/rivals/clover_metadata.h"
 #include "bench/studies/rivals/connection.h"
-#include "rdma/registered_memory.h"
+#include "bench/studies/rivals/scratch.h"
 
 namespace bonsai::bench::rivals::clover {
 
@@ -124,7 +124,7 @@ class Collector {
   ComputeNode* const node_;
   Batch batch_;
   std::unique_ptr<MetadataCaller> caller_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;
+  std::unique_ptr<Scratch> scratch_;
   uint64_t shortcuts_written_ = 0;
 };
 

@@ -132,26 +132,23 @@ Status PactreeClient::find_or_begin(uint64_t key, const Limit& limit, PageCache:
 }
 
 // Errors, besides those of find(): NotFound.
-Status PactreeClient::find_pair(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node,
-                                size_t* slot) {
-  BONSAI_RETURN_IF_ERROR(find(key, limit, page, node));
-  *slot = (*node)->find(key);
-  return *slot == kPairsMax ? Status::NotFound() : Status::OK();
+Status PactreeClient::find_pair(uint64_t key, const Limit& limit, Spot* spot) {
+  BONSAI_RETURN_IF_ERROR(find(key, limit, &spot->page, &spot->node));
+  spot->slot = spot->node->find(key);
+  return spot->slot == kPairsMax ? Status::NotFound() : Status::OK();
 }
 
 Status PactreeClient::get(std::string_view key, std::string* value) {
-  const Limit limit("pactree.get", options_.operation_ms_max);
+  const Limit limit = limit_of("pactree.get");
   BONSAI_RETURN_IF_ERROR(check_shape(key, std::string_view("12345678")));
-  PageCache::Page page;
-  DataNode* node = nullptr;
-  size_t slot = 0;
-  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
-  *value = bytes_of(node->pairs[slot].value);
+  Spot spot;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &spot));
+  *value = bytes_of(spot.pair().value);
   return Status::OK();
 }
 
 Status PactreeClient::insert(std::string_view key, std::string_view value) {
-  const Limit limit("pactree.insert", options_.operation_ms_max);
+  const Limit limit = limit_of("pactree.insert");
   BONSAI_RETURN_IF_ERROR(check_shape(key, value));
   const Pair pair{number_of(key), word_of(value)};
   for (PageCache::Page page;; page.drop()) {
@@ -173,26 +170,22 @@ Status PactreeClient::insert(std::string_view key, std::string_view value) {
 }
 
 Status PactreeClient::update(std::string_view key, std::string_view value) {
-  const Limit limit("pactree.update", options_.operation_ms_max);
+  const Limit limit = limit_of("pactree.update");
   BONSAI_RETURN_IF_ERROR(check_shape(key, value));
-  PageCache::Page page;
-  DataNode* node = nullptr;
-  size_t slot = 0;
-  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
-  page.mark_dirty();
-  node->pairs[slot].value = word_of(value);
+  Spot spot;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &spot));
+  spot.page.mark_dirty();
+  spot.pair().value = word_of(value);
   return Status::OK();
 }
 
 Status PactreeClient::remove(std::string_view key) {
-  const Limit limit("pactree.remove", options_.operation_ms_max);
+  const Limit limit = limit_of("pactree.remove");
   BONSAI_RETURN_IF_ERROR(check_shape(key, std::string_view("12345678")));
-  PageCache::Page page;
-  DataNode* node = nullptr;
-  size_t slot = 0;
-  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
-  page.mark_dirty();
-  node->remove(slot);
+  Spot spot;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &spot));
+  spot.page.mark_dirty();
+  spot.node->remove(spot.slot);
   return Status::OK();
 }
 
@@ -225,7 +218,7 @@ Status PactreeClient::split(const Limit& limit, PageCache::Page* page, DataNode*
 }
 
 Status PactreeClient::scan(std::string_view from, size_t records_max, std::vector<Found>* found) {
-  const Limit limit("pactree.scan", options_.operation_ms_max);
+  const Limit limit = limit_of("pactree.scan");
   BONSAI_RETURN_IF_ERROR(check_shape(from, std::string_view("12345678")));
   found->clear();
   if (records_max == 0) return Status::OK();

@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "base/thread.h"
-#include "bench/studies/rivals/client.h"
+#include "bench/studies/rivals/client_base.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/pactree_layout.h"
 #include "bench/studies/rivals/page_cache.h"
@@ -87,41 +87,39 @@ struct Counters {
 };
 
 // Errors, besides those of a Client: Corruption (the chain of data nodes does not end).
-class PactreeClient final : public Client {
+class PactreeClient final : public ClientBase<Counters> {
  public:
   struct Options {
     uint64_t operation_ms_max = 10'000;
   };
   // Requires: connection and compute node outlive it, and the connection is one of that compute node.
   PactreeClient(Connection* connection, ComputeNode* node, const Options& options)
-      : node_(node), options_(options), batch_(connection) {}
+      : ClientBase(connection, options.operation_ms_max), node_(node) {}
 
   Status get(std::string_view key, std::string* value) override;
   Status insert(std::string_view key, std::string_view value) override;
   Status update(std::string_view key, std::string_view value) override;
   Status remove(std::string_view key) override;
-
-  struct Found {
-    std::string key, value;
-  };
-  // The records from `from` on, ascending, at most `records_max`.
-  Status scan(std::string_view from, size_t records_max, std::vector<Found>* found);
-
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  Status scan(std::string_view from, size_t records_max, std::vector<Found>* found) override;
 
  private:
+  // A pair, in a page that is held.
+  struct Spot {
+    [[nodiscard]] Pair& pair() const { return node->pairs[slot]; }
+    PageCache::Page page;
+    DataNode* node = nullptr;
+    size_t slot = 0;
+  };
+
   [[nodiscard]] static DataNode* node_in(const PageCache::Page& page, NodeRef ref);
   Status hold(NodeRef ref, const Limit& limit, PageCache::Page* page);
   // Holds the page of the key's node. NotFound: the index is empty.
   Status find(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node);
-  Status find_pair(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node, size_t* slot);
+  Status find_pair(uint64_t key, const Limit& limit, Spot* spot);
   Status find_or_begin(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node);
   Status split(const Limit& limit, PageCache::Page* page, DataNode* node);
 
   ComputeNode* const node_;
-  const Options options_;
-  Batch batch_;
-  Counters counters_;
 };
 
 // Background work: updates of the search layer, and the write-back of pages. Published: threads that sleep 200 us

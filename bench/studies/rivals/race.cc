@@ -56,8 +56,7 @@ void make_table(const TableOptions& options, const std::vector<MemoryNode*>& nod
 Status RaceClient::make(Connection* connection, const ClientOptions& options, std::unique_ptr<RaceClient>* client) {
   std::unique_ptr<RaceClient> made(new RaceClient(connection, options));
   BONSAI_RETURN_IF_ERROR(RemoteHeap::make(connection, options.heap, &made->heap_));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kBlocksAt + kCandidatesMax * kBlockBytesMax,
-                                                      rdma::Rights::none(), &made->scratch_));
+  BONSAI_RETURN_IF_ERROR(made->make_scratch(kBlocksAt + kCandidatesMax * kBlockBytesMax));
   BONSAI_RETURN_IF_ERROR(made->read_directory());
   made->counters_ = {};
   *client = std::move(made);
@@ -191,7 +190,7 @@ Status RaceClient::look_up(View* view, const Limit& limit, Look* look) {
 }
 
 Status RaceClient::get(std::string_view key, std::string* value) {
-  const Limit limit("race.get", options_.operation_ms_max);
+  const Limit limit = limit_of("race.get");
   View view(key);
   Look look = Look::kAgain;
   BONSAI_RETURN_IF_ERROR(look_up(&view, limit, &look));
@@ -223,10 +222,9 @@ Status RaceClient::with_block_returned(Status status, uint64_t block_word) {
 
 Status RaceClient::swap(const View& view, const Candidate& slot, uint64_t desired, bool* swapped) {
   base::step("race.swap");
-  const rdma::Slice old = scratch(kWordsAt, sizeof(uint64_t));
-  batch_.cas(sub_table(view) + slot.offset, slot.word, desired, old);
+  batch_.cas(sub_table(view) + slot.offset, slot.word, desired, scratch_->word(kWordsAt));
   BONSAI_RETURN_IF_ERROR(batch_.run());
-  *swapped = base::word_at(old.data()).load() == slot.word;
+  *swapped = scratch_->word_value(kWordsAt) == slot.word;
   if (!*swapped) ++counters_.cas_lost;
   backoff_.after(*swapped);
   return Status::OK();
@@ -239,12 +237,12 @@ Status RaceClient::clear(const View& view, const std::vector<Candidate>& slots, 
   base::step("race.clear");
   for (size_t i = slots.size(); i > 0; --i) {
     batch_.cas(sub_table(view) + slots[i - 1].offset, slots[i - 1].word, 0,
-               scratch(kWordsAt + (i - 1) * sizeof(uint64_t), sizeof(uint64_t)));
+               scratch_->word(kWordsAt + (i - 1) * sizeof(uint64_t)));
   }
   BONSAI_RETURN_IF_ERROR(batch_.run());
   *all_cleared = true;
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (base::word_at(scratch_->data() + kWordsAt + i * sizeof(uint64_t)).load() == slots[i].word) {
+    if (scratch_->word_value(kWordsAt + i * sizeof(uint64_t)) == slots[i].word) {
       free_block(slots[i].word);
     } else {
       *all_cleared = false;
@@ -284,7 +282,7 @@ bool RaceClient::choose_slot(const View& view, uint64_t* offset) const {
 }
 
 Status RaceClient::insert(std::string_view key, std::string_view value) {
-  const Limit limit("race.insert", options_.operation_ms_max);
+  const Limit limit = limit_of("race.insert");
   View view(key);
   uint64_t block_word = 0;
   BONSAI_RETURN_IF_ERROR(write_block(key, value, &block_word));
@@ -335,7 +333,7 @@ Status RaceClient::resolve_duplicates(View* view, const Limit& limit) {
 }
 
 Status RaceClient::update(std::string_view key, std::string_view value) {
-  const Limit limit("race.update", options_.operation_ms_max);
+  const Limit limit = limit_of("race.update");
   View view(key);
   uint64_t block_word = 0;
   BONSAI_RETURN_IF_ERROR(write_block(key, value, &block_word));
@@ -356,7 +354,7 @@ Status RaceClient::update(std::string_view key, std::string_view value) {
 }
 
 Status RaceClient::remove(std::string_view key) {
-  const Limit limit("race.remove", options_.operation_ms_max);
+  const Limit limit = limit_of("race.remove");
   for (View view(key);; view.read_ns = 0) {
     Look look = Look::kAgain;
     BONSAI_RETURN_IF_ERROR(look_up(&view, limit, &look));

@@ -35,13 +35,11 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/studies/rivals/backoff.h"
-#include "bench/studies/rivals/client.h"
+#include "bench/studies/rivals/client_base.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/memory_node.h"
 #include "bench/studies/rivals/race_layout.h"
 #include "bench/studies/rivals/remote_heap.h"
-#include "rdma/registered_memory.h"
 
 namespace bonsai::bench::rivals::race {
 
@@ -73,7 +71,7 @@ struct Counters {
   uint64_t looks_repeated = 0;   // torn or outdated blocks, and second looks after a miss
 };
 
-class RaceClient final : public Client {
+class RaceClient final : public ClientBase<Counters> {
  public:
   // Reads the directory. Requires: the connection outlives it. Errors: Unavailable, NoSpace.
   static Status make(Connection* connection, const ClientOptions& options, std::unique_ptr<RaceClient>* client);
@@ -82,8 +80,6 @@ class RaceClient final : public Client {
   Status insert(std::string_view key, std::string_view value) override;
   Status update(std::string_view key, std::string_view value) override;
   Status remove(std::string_view key) override;
-
-  [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
   static constexpr size_t kCandidatesMax = 4 * kSlotsPerBucket;
@@ -111,10 +107,9 @@ class RaceClient final : public Client {
   enum class Look : uint8_t { kFound, kAbsent, kAgain };
 
   RaceClient(Connection* connection, const ClientOptions& options)
-      : options_(options), batch_(connection), backoff_(connection) {}
+      : ClientBase(connection, options.operation_ms_max), options_(options) {}
 
   [[nodiscard]] Address sub_table(const View& view) const;
-  [[nodiscard]] rdma::Slice scratch(size_t offset, size_t bytes) const { return scratch_->slice(offset, bytes); }
   Status read_directory();
   void add_bucket_reads(View* view);
   Status read_buckets(View* view);
@@ -136,12 +131,8 @@ class RaceClient final : public Client {
   void free_block(uint64_t word) { heap_->free(address_in(word), Slot::units(word)); }
 
   const ClientOptions options_;
-  Batch batch_;
-  Backoff backoff_;
   std::unique_ptr<RemoteHeap> heap_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;
   Directory directory_{};
-  Counters counters_;
 };
 
 }  // namespace bonsai::bench::rivals::race

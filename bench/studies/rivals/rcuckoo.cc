@@ -51,8 +51,7 @@ void make_table(const TableOptions& options, MemoryNode* node) {
 Status CuckooClient::make(Connection* connection, const ClientOptions& options, std::unique_ptr<CuckooClient>* client) {
   std::unique_ptr<CuckooClient> made(new CuckooClient(connection, options));
   const size_t covered_bytes = options.threshold_bytes / kRowBytes * kRowBytes;
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), std::max(covered_bytes, 2 * kRowBytes),
-                                                      rdma::Rights::none(), &made->scratch_));
+  BONSAI_RETURN_IF_ERROR(made->make_scratch(std::max(covered_bytes, 2 * kRowBytes)));
   made->own_cache_ = std::make_unique<RowCache>(options.cache == nullptr ? options.cache_bytes / kRowBytes : 1);
   made->cache_ = options.cache == nullptr ? made->own_cache_.get() : options.cache;
   BONSAI_RETURN_IF_ERROR(Repairer::make(connection, made->table_, options.locks, &made->repairer_));
@@ -62,7 +61,7 @@ Status CuckooClient::make(Connection* connection, const ClientOptions& options, 
                                       : options.table.rows_per_lock;
   const size_t rows_max = std::max(blocks_max * rows_of_read_max, 2 + options.threshold_bytes / kRowBytes);
   BONSAI_RETURN_IF_ERROR(LockedRows::make(
-      connection, made->table_, options.locks, rows_max,
+      connection, made->table_, options.locks, rows_max, &made->backoff_,
       [repairer = made->repairer_.get()](uint64_t lock, const Limit& limit) { return repairer->run(lock, limit); },
       &made->locks_));
   *client = std::move(made);
@@ -75,10 +74,10 @@ Status CuckooClient::look(const Place& place, std::array<Row, 2>* rows, bool* wh
   const bool one_read = covered(place);
   const size_t second_at = one_read ? place.distance() * kRowBytes : kRowBytes;
   if (one_read) {
-    batch_.read(table_.row_at(low), scratch_->slice(0, second_at + kRowBytes));
+    batch_.read(table_.row_at(low), scratch(0, second_at + kRowBytes));
   } else {
-    batch_.read(table_.row_at(low), scratch_->slice(0, kRowBytes));
-    batch_.read(table_.row_at(std::max(place.first, place.second)), scratch_->slice(kRowBytes, kRowBytes));
+    batch_.read(table_.row_at(low), scratch(0, kRowBytes));
+    batch_.read(table_.row_at(std::max(place.first, place.second)), scratch(kRowBytes, kRowBytes));
   }
   BONSAI_RETURN_IF_ERROR(batch_.run());
   std::memcpy(&(*rows)[0], scratch_->data(), kRowBytes);
@@ -92,7 +91,7 @@ Status CuckooClient::look(const Place& place, std::array<Row, 2>* rows, bool* wh
 }
 
 Status CuckooClient::get(std::string_view key, std::string* value) {
-  const Limit limit("rcuckoo.get", options_.operation_ms_max);
+  const Limit limit = limit_of("rcuckoo.get");
   uint32_t wanted = 0;
   BONSAI_RETURN_IF_ERROR(parse_key(key, &wanted));
   const Place place = table_.place(wanted);
@@ -177,7 +176,7 @@ bool CuckooClient::find_entry(const Place& place, uint32_t key, Step* at) {
 }
 
 Status CuckooClient::insert(std::string_view key, std::string_view value) {
-  const Limit limit("rcuckoo.insert", options_.operation_ms_max);
+  const Limit limit = limit_of("rcuckoo.insert");
   uint32_t parsed_key = 0, parsed_value = 0;
   BONSAI_RETURN_IF_ERROR(parse_key(key, &parsed_key));
   BONSAI_RETURN_IF_ERROR(parse(value, "value", &parsed_value));
@@ -268,7 +267,7 @@ Status CuckooClient::remove(std::string_view key) {
 }
 
 Status CuckooClient::change(const char* name, uint32_t key, uint64_t entry) {
-  const Limit limit(name, options_.operation_ms_max);
+  const Limit limit = limit_of(name);
   const Place place = table_.place(key);
   BONSAI_RETURN_IF_ERROR(lock_place(place, limit));
   Step at{};

@@ -37,14 +37,13 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/studies/rivals/client.h"
+#include "bench/studies/rivals/client_base.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/memory_node.h"
 #include "bench/studies/rivals/rcuckoo_layout.h"
 #include "bench/studies/rivals/rcuckoo_locks.h"
 #include "bench/studies/rivals/rcuckoo_repair.h"
 #include "bench/studies/rivals/rcuckoo_search.h"
-#include "rdma/registered_memory.h"
 
 namespace bonsai::bench::rivals::rcuckoo {
 
@@ -73,7 +72,7 @@ struct Counters {
   uint64_t inserts_one_message = 0;  // whose locks were in one message
 };
 
-class CuckooClient final : public Client {
+class CuckooClient final : public ClientBase<Counters> {
  public:
   // Requires: the connection outlives it. Errors: Unavailable, NoSpace.
   static Status make(Connection* connection, const ClientOptions& options, std::unique_ptr<CuckooClient>* client);
@@ -83,13 +82,12 @@ class CuckooClient final : public Client {
   Status update(std::string_view key, std::string_view value) override;
   Status remove(std::string_view key) override;
 
-  [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] const LockCounters& lock_counters() const { return locks_->counters(); }
   [[nodiscard]] const RepairCounters& repair_counters() const { return repairer_->counters(); }
 
  private:
   CuckooClient(Connection* connection, const ClientOptions& options)
-      : options_(options), table_(options.table), batch_(connection) {}
+      : ClientBase(connection, options.operation_ms_max), options_(options), table_(options.table) {}
 
   [[nodiscard]] bool covered(const Place& place) const {
     return (place.distance() + 1) * kRowBytes <= options_.threshold_bytes;
@@ -109,13 +107,10 @@ class CuckooClient final : public Client {
 
   const ClientOptions options_;
   const Table table_;
-  Batch batch_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;  // for gets
   std::unique_ptr<RowCache> own_cache_;
   RowCache* cache_ = nullptr;
   std::unique_ptr<Repairer> repairer_;
   std::unique_ptr<LockedRows> locks_;
-  Counters counters_;
 };
 
 }  // namespace bonsai::bench::rivals::rcuckoo

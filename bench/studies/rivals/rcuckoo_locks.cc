@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 #include "base/step.h"
 
@@ -41,11 +40,10 @@ bool LockWords::changed(const LockGroup& group, bool took, uint64_t old, bool* a
 }
 
 Status LockedRows::make(Connection* connection, const Table& table, const LockOptions& options, size_t rows_max,
-                        Suspect suspect, std::unique_ptr<LockedRows>* made) {
-  std::unique_ptr<LockedRows> rows(new LockedRows(connection, table, options, std::move(suspect)));
+                        Backoff* backoff, Suspect suspect, std::unique_ptr<LockedRows>* made) {
+  std::unique_ptr<LockedRows> rows(new LockedRows(connection, table, options, backoff, std::move(suspect)));
   rows->rows_max_ = rows_max;
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kRowsAt + rows_max * kRowBytes,
-                                                      rdma::Rights::none(), &rows->memory_));
+  BONSAI_RETURN_IF_ERROR(Scratch::make(connection, kRowsAt + rows_max * kRowBytes, &rows->memory_));
   *made = std::move(rows);
   return Status::OK();
 }
@@ -101,8 +99,6 @@ void LockedRows::add_read(uint64_t row, uint64_t rows) {
   }
   rows_planned_ += added;
 }
-
-uint64_t LockedRows::answered(size_t i) const { return base::word_at(answer(i).data()).load(); }
 
 Status LockedRows::run() {
   base::step("rcuckoo.list");

@@ -23,7 +23,7 @@
 #include "bench/studies/rivals/client.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/rcuckoo_layout.h"
-#include "rdma/registered_memory.h"
+#include "bench/studies/rivals/scratch.h"
 
 namespace bonsai::bench::rivals::rcuckoo {
 
@@ -82,8 +82,9 @@ class LockedRows {
   // Takes a lock that another client holds for too long, while this one holds none.
   using Suspect = std::function<Status(uint64_t lock, const Limit& limit)>;
 
+  // Requires: connection, table and backoff outlive it. Errors: those of Scratch::make.
   static Status make(Connection* connection, const Table& table, const LockOptions& options, size_t rows_max,
-                     Suspect suspect, std::unique_ptr<LockedRows>* made);
+                     Backoff* backoff, Suspect suspect, std::unique_ptr<LockedRows>* made);
 
   // ---- the plan, ascending
   void clear();
@@ -108,16 +109,16 @@ class LockedRows {
  private:
   enum class Try : uint8_t { kTaken, kOverdue, kSuspect };
 
-  LockedRows(Connection* connection, const Table& table, const LockOptions& options, Suspect suspect)
+  LockedRows(Connection* connection, const Table& table, const LockOptions& options, Backoff* backoff, Suspect suspect)
       : table_(table),
         options_(options),
         words_(connection->fabric().capabilities(), options.verb),
         suspect_(std::move(suspect)),
         batch_(connection),
-        backoff_(connection) {}
+        backoff_(*backoff) {}
 
-  [[nodiscard]] rdma::Slice answer(size_t i) const { return memory_->slice(i * sizeof(uint64_t), sizeof(uint64_t)); }
-  [[nodiscard]] uint64_t answered(size_t i) const;
+  [[nodiscard]] rdma::Slice answer(size_t i) const { return memory_->word(i * sizeof(uint64_t)); }
+  [[nodiscard]] uint64_t answered(size_t i) const { return memory_->word_value(i * sizeof(uint64_t)); }
   Status run();
   Status try_take(const Limit& limit, Try* outcome);
   Status ask(size_t* read_end);
@@ -131,8 +132,8 @@ class LockedRows {
   LockWords words_;
   const Suspect suspect_;
   Batch batch_;
-  Backoff backoff_;
-  std::unique_ptr<rdma::RegisteredMemory> memory_;  // answers, then rows
+  Backoff& backoff_;
+  std::unique_ptr<Scratch> memory_;  // answers, then rows
   size_t rows_max_ = 0;
   LockCounters counters_;
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 #include "base/step.h"
 #include "base/thread.h"
@@ -28,13 +27,11 @@ Status Repairer::make(Connection* connection, const Table& table, const LockOpti
                       std::unique_ptr<Repairer>* made) {
   std::unique_ptr<Repairer> repairer(new Repairer(connection, table, options));
   const size_t rows = table.options().rows_per_lock + kOthersMax;
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kRowsAt + rows * kRowBytes,
-                                                      rdma::Rights::none(), &repairer->memory_));
+  BONSAI_RETURN_IF_ERROR(Scratch::make(connection, kRowsAt + rows * kRowBytes, &repairer->memory_));
   *made = std::move(repairer);
   return Status::OK();
 }
 
-uint64_t Repairer::answered(size_t i) const { return base::word_at(answer(i).data()).load(); }
 Row* Repairer::row(size_t i) const { return reinterpret_cast<Row*>(memory_->data() + kRowsAt + i * kRowBytes); }
 rdma::Slice Repairer::row_slice(size_t first, size_t rows) const {
   return memory_->slice(kRowsAt + first * kRowBytes, rows * kRowBytes);

@@ -23,7 +23,7 @@
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/rcuckoo_layout.h"
 #include "bench/studies/rivals/rcuckoo_locks.h"
-#include "rdma/registered_memory.h"
+#include "bench/studies/rivals/scratch.h"
 
 namespace bonsai::bench::rivals::rcuckoo {
 
@@ -60,8 +60,8 @@ class Repairer {
         words_(connection->fabric().capabilities(), options.verb),
         batch_(connection) {}
 
-  [[nodiscard]] rdma::Slice answer(size_t i) const { return memory_->slice(i * sizeof(uint64_t), sizeof(uint64_t)); }
-  [[nodiscard]] uint64_t answered(size_t i) const;
+  [[nodiscard]] rdma::Slice answer(size_t i) const { return memory_->word(i * sizeof(uint64_t)); }
+  [[nodiscard]] uint64_t answered(size_t i) const { return memory_->word_value(i * sizeof(uint64_t)); }
   [[nodiscard]] Row* row(size_t i) const;
   [[nodiscard]] rdma::Slice row_slice(size_t first, size_t rows) const;
   Status look(uint64_t lock, View* view);
@@ -75,7 +75,7 @@ class Repairer {
   const uint64_t owner_;
   LockWords words_;
   Batch batch_;
-  std::unique_ptr<rdma::RegisteredMemory> memory_;  // answers, rows of a block, rows beside them
+  std::unique_ptr<Scratch> memory_;  // answers, rows of a block, rows beside them
   RepairCounters counters_;
 };
 

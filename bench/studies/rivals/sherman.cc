@@ -13,6 +13,18 @@
 
 namespace bonsai::bench::rivals::sherman {
 
+namespace {
+
+// Errors: InvalidArgument.
+Status parse_value(std::string_view value, uint64_t* word) {
+  *word = 0;
+  if (value.size() == sizeof *word) std::memcpy(word, value.data(), sizeof *word);
+  if (*word != 0) return Status::OK();
+  return Status::InvalidArgument("the Sherman-like engine stores values of 8 bytes that are not all 0");
+}
+
+}  // namespace
+
 size_t fixed_bytes(const TreeOptions& options) { return first_page_at(options) + kPageBytes; }
 
 void make_tree(const TreeOptions& options, const std::vector<MemoryNode*>& nodes) {
@@ -36,8 +48,7 @@ Status ShermanClient::make(Connection* connection, ComputeNode* node, const Clie
   }
   std::unique_ptr<ShermanClient> made(new ShermanClient(connection, node, options));
   BONSAI_RETURN_IF_ERROR(RemoteHeap::make(connection, options.heap, &made->heap_));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), scratch_bytes(options.reads_in_flight_max),
-                                                      rdma::Rights::none(), &made->scratch_));
+  BONSAI_RETURN_IF_ERROR(made->make_scratch(scratch_bytes(options.reads_in_flight_max)));
   if (options.persist == Persist::kAgent) BONSAI_RETURN_IF_ERROR(FlushCaller::make(connection, &made->flusher_));
   for (size_t i = 0; i < options.reads_in_flight_max; ++i) {
     made->scan_batches_.push_back(std::make_unique<Batch>(connection));
@@ -60,10 +71,9 @@ Status ShermanClient::check_key(std::string_view key) const {
 // ---- finding the leaf
 
 Status ShermanClient::read_root() {
-  const rdma::Slice to = scratch(kRootAt, sizeof(uint64_t));
-  batch_.read(kRootWord, to);
+  batch_.read(kRootWord, scratch_->word(kRootAt));
   BONSAI_RETURN_IF_ERROR(batch_.run());
-  node_->note_root(base::word_at(to.data()).load());
+  node_->note_root(scratch_->word_value(kRootAt));
   return Status::OK();
 }
 
@@ -132,7 +142,7 @@ Status ShermanClient::move_on(const Head& head, const Limit& limit, uint32_t lev
 
 Status ShermanClient::get(std::string_view key, std::string* value) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
-  const Limit limit("sherman.get", options_.operation_ms_max);
+  const Limit limit = limit_of("sherman.get");
   Place place{.key = Key::of(key)};
   BONSAI_RETURN_IF_ERROR(locate(limit, &place));
   for (;;) {
@@ -174,10 +184,9 @@ Status ShermanClient::lock(Address page, const Limit& limit, Held* held) {
   for (;; ++counters_.locks_busy) {
     if (limit.expired()) return limit.status();
     base::step("sherman.lock");
-    const rdma::Slice old = scratch(kLockWordAt, sizeof(uint64_t));
-    batch_.cas(held->word, 0, node_->tag(), old);
+    batch_.cas(held->word, 0, node_->tag(), scratch_->word(kLockWordAt));
     BONSAI_RETURN_IF_ERROR(batch_.run());
-    if (base::word_at(old.data()).load() == 0) break;
+    if (scratch_->word_value(kLockWordAt) == 0) break;
     backoff_.after(false);
   }
   backoff_.after(true);
@@ -186,11 +195,11 @@ Status ShermanClient::lock(Address page, const Limit& limit, Held* held) {
 }
 
 void ShermanClient::add_unlock(Batch* batch, const Held& held, size_t word_at) {
-  batch->cas(held.word, node_->tag(), 0, scratch(word_at, sizeof(uint64_t)));
+  batch->cas(held.word, node_->tag(), 0, scratch_->word(word_at));
 }
 
 void ShermanClient::check_unlocked(size_t word_at) const {
-  BONSAI_INVARIANT(base::word_at(scratch_->data() + word_at).load() == node_->tag());
+  BONSAI_INVARIANT(scratch_->word_value(word_at) == node_->tag());
 }
 
 Status ShermanClient::finish_posted() {
@@ -219,7 +228,7 @@ Status ShermanClient::add_flushed(rdma::Slice from, Address to) {
     BONSAI_RETURN_IF_ERROR(batch_.run());
     return flusher_->await(options_.operation_ms_max);
   }
-  batch_.read(to + (from.bytes() - sizeof(uint64_t)), scratch(kFlushedAt, sizeof(uint64_t)));
+  batch_.read(to + (from.bytes() - sizeof(uint64_t)), scratch_->word(kFlushedAt));
   return options_.persist == Persist::kCombined ? Status::OK() : batch_.run();
 }
 
@@ -250,15 +259,13 @@ Status ShermanClient::unlock_and_move_on(const Head& head, const Limit& limit, u
 
 Status ShermanClient::insert(std::string_view key, std::string_view value) {
   uint64_t word = 0;
-  if (value.size() == sizeof word) std::memcpy(&word, value.data(), sizeof word);
-  if (word == 0) return Status::InvalidArgument("the Sherman-like engine stores values of 8 bytes that are not all 0");
+  BONSAI_RETURN_IF_ERROR(parse_value(value, &word));
   return change(key, word, Change::kInsert);
 }
 
 Status ShermanClient::update(std::string_view key, std::string_view value) {
   uint64_t word = 0;
-  if (value.size() == sizeof word) std::memcpy(&word, value.data(), sizeof word);
-  if (word == 0) return Status::InvalidArgument("the Sherman-like engine stores values of 8 bytes that are not all 0");
+  BONSAI_RETURN_IF_ERROR(parse_value(value, &word));
   return change(key, word, Change::kUpdate);
 }
 
@@ -266,7 +273,7 @@ Status ShermanClient::remove(std::string_view key) { return change(key, 0, Chang
 
 Status ShermanClient::change(std::string_view key, uint64_t value, Change change) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
-  const Limit limit("sherman.change", options_.operation_ms_max);
+  const Limit limit = limit_of("sherman.change");
   Place place{.key = Key::of(key)};
   BONSAI_RETURN_IF_ERROR(locate(limit, &place));
   for (;;) {

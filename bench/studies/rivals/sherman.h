@@ -58,14 +58,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/studies/rivals/backoff.h"
-#include "bench/studies/rivals/client.h"
+#include "bench/studies/rivals/client_base.h"
 #include "bench/studies/rivals/connection.h"
 #include "bench/studies/rivals/memory_node.h"
 #include "bench/studies/rivals/remote_heap.h"
 #include "bench/studies/rivals/sherman_layout.h"
 #include "bench/studies/rivals/sherman_node.h"
-#include "rdma/registered_memory.h"
 
 namespace bonsai::bench::rivals::sherman {
 
@@ -103,7 +101,7 @@ struct Counters {
   uint64_t splits = 0;
 };
 
-class ShermanClient final : public Client {
+class ShermanClient final : public ClientBase<Counters> {
  public:
   // Requires: connection and compute node outlive it, and know the same memory nodes. Errors: Unavailable,
   // NoSpace, InvalidArgument (persistence without durable leaves).
@@ -115,14 +113,7 @@ class ShermanClient final : public Client {
   Status insert(std::string_view key, std::string_view value) override;
   Status update(std::string_view key, std::string_view value) override;
   Status remove(std::string_view key) override;
-
-  struct Found {
-    std::string key, value;
-  };
-  // The records from `from` on, ascending, at most `records_max`.
-  Status scan(std::string_view from, size_t records_max, std::vector<Found>* found);
-
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  Status scan(std::string_view from, size_t records_max, std::vector<Found>* found) override;
 
  private:
   static constexpr size_t kLevelsMax = 16;
@@ -159,14 +150,12 @@ class ShermanClient final : public Client {
   enum class Change : uint8_t { kInsert, kUpdate, kRemove };
 
   ShermanClient(Connection* connection, ComputeNode* node, const ClientOptions& options)
-      : options_(options),
+      : ClientBase(connection, options.operation_ms_max),
+        options_(options),
         layout_(node->options().tree.layout),
         node_(node),
-        batch_(connection),
-        posted_(connection),
-        backoff_(connection) {}
+        posted_(connection) {}
 
-  [[nodiscard]] rdma::Slice scratch(size_t offset, size_t bytes) const { return scratch_->slice(offset, bytes); }
   [[nodiscard]] Status check_key(std::string_view key) const;
   Status read_root();
   Status locate(const Limit& limit, Place* place);
@@ -197,15 +186,11 @@ class ShermanClient final : public Client {
   const ClientOptions options_;
   const Layout layout_;
   ComputeNode* const node_;
-  Batch batch_;
   Batch posted_;  // what is not waited for at once
-  Backoff backoff_;
   bool posted_unlocks_ = false;
   std::unique_ptr<RemoteHeap> heap_;
   std::unique_ptr<FlushCaller> flusher_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;
   std::vector<std::unique_ptr<Batch>> scan_batches_;
-  Counters counters_;
 };
 
 }  // namespace bonsai::bench::rivals::sherman

@@ -31,7 +31,7 @@ Status ShermanClient::read_leaves(const std::vector<Address>& leaves) {
 
 Status ShermanClient::scan(std::string_view from, size_t records_max, std::vector<Found>* found) {
   BONSAI_RETURN_IF_ERROR(check_key(from));
-  const Limit limit("sherman.scan", options_.operation_ms_max);
+  const Limit limit = limit_of("sherman.scan");
   found->clear();
   Place place{.key = Key::of(from)};
   const Key none = Key::none(layout_.key_bytes);

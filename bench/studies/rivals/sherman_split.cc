@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 #include "base/step.h"
 #include "bench/studies/rivals/sherman.h"
@@ -150,10 +149,9 @@ Status ShermanClient::grow_root(const Record& child, uint32_t level, bool* grown
   batch_.write(scratch(kFreshAt, kPageBytes), fresh);
   BONSAI_RETURN_IF_ERROR(batch_.run());
   base::step("sherman.root");
-  const rdma::Slice old = scratch(kRootAt, sizeof root);
-  batch_.cas(kRootWord, root, Root::of(level, fresh), old);
+  batch_.cas(kRootWord, root, Root::of(level, fresh), scratch_->word(kRootAt));
   BONSAI_RETURN_IF_ERROR(batch_.run());
-  const uint64_t seen = base::word_at(old.data()).load();
+  const uint64_t seen = scratch_->word_value(kRootAt);
   *grown = seen == root;
   node_->note_root(*grown ? Root::of(level, fresh) : seen);
   if (!*grown) heap_->give_back(fresh, kPageUnits);
