@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the command line of a program; gflags holds the values. A command thus accepts only its own flags, and neither
-// errors nor help mention gflags. The description of a flag is "FORM|WHAT": the form of its value, and its purpose.
+// The flag front end of all programs: parses a command line; gflags holds the values. A command line thus accepts only
+// the flags that its program lists, and neither errors nor help mention gflags. The description of a flag is
+// "FORM|WHAT" or "WHAT": the form of its value, and its purpose. If FORM ends with "...", the flag may be repeated.
 #ifndef BONSAI_ADMIN_FLAG_PARSER_H_
 #define BONSAI_ADMIN_FLAG_PARSER_H_
 
@@ -12,16 +13,17 @@
 
 namespace bonsai::admin {
 
-struct Operands {
-  std::vector<std::string> words;  // arguments that are neither a flag nor the value of one
-  bool help = false;               // --help or -h was among them
-};
+inline constexpr char kRepeated = '\n';  // between the values of a flag that was repeated
 
-// Sets the flags named in `arguments`; `known` lists the command's flags. A flag is --name=value or --name value; a
-// boolean is --name or --no-name. In names, - and _ are equal. Arguments after -- are not flags.
-// Errors: InvalidArgument (unknown flag, value missing or malformed), listing the known flags.
-Status parse_flags(const std::vector<std::string>& arguments, const std::vector<std::string_view>& known,
-                   Operands* operands);
+// Sets the flags named in `arguments`. `known` lists the flags that are accepted, spelled as messages show them.
+//  - A flag is --name=value or --name value; a boolean is --name or --no-name. One dash is as good as two. In names, -
+//    and _ are equal. The last value of a flag counts, but a flag that may be repeated keeps all.
+//  - Other arguments are operands, and so are all after --. If `operands` is null, there can be none.
+//  - *help is set if --help or -h is among the arguments. If `help` is null, it is an unknown flag.
+// Requires: gflags has each flag of `known`.
+// Errors: InvalidArgument (unknown flag, value missing or malformed, operand where there can be none), with the remedy.
+Status parse_flags(const std::vector<std::string>& arguments, const std::vector<std::string_view>& known, bool* help,
+                   std::vector<std::string>* operands);
 
 // Whether the flag was given on the command line.
 bool flag_given(const char* name);

@@ -62,12 +62,13 @@ Status count_operands(const Command& command, size_t count) {
 
 // Runs the command, and checks that its output was written.
 Status run(const Command& command, const std::vector<std::string>& arguments, ExitCode* exit) {
-  Operands operands;
-  if (Status status = parse_flags(arguments, command.flags, &operands); !status.ok()) return status;
-  if (operands.help) return print(command_help(command));
-  if (Status status = look_for_a_pool(command, operands.words); !status.ok()) return status;
-  if (Status status = count_operands(command, operands.words.size()); !status.ok()) return status;
-  Status status = command.run(operands.words, exit);
+  bool help = false;
+  std::vector<std::string> operands;
+  if (Status status = parse_flags(arguments, command.flags, &help, &operands); !status.ok()) return status;
+  if (help) return print(command_help(command));
+  if (Status status = look_for_a_pool(command, operands); !status.ok()) return status;
+  if (Status status = count_operands(command, operands.size()); !status.ok()) return status;
+  Status status = command.run(operands, exit);
   if (status.ok() && std::fflush(stdout) != 0) {
     status = Status::IoError("standard output cannot be written: " + std::string(std::strerror(errno)));
   }

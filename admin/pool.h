@@ -47,7 +47,8 @@ Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created
 // IoError if a local target of the pool does not exist, for commands that would not create it.
 Status of_missing(const std::string& path);
 
-// As with_remedy(), for the pool that the status is about: `from`, if it names a target of it, else its copy `to`.
+// As with_remedy(), after copying the pool `from` to `to`. The advice is about `from` if `status` names one of its
+// targets, and otherwise about `to`.
 Status with_remedy_of_copy(Status status, const std::string& from, const std::string& to);
 
 // `status` with advice for the pool at `path` appended, where this program has a remedy to offer.

@@ -190,14 +190,13 @@ int run(const std::vector<std::string>& arguments) {
     std::printf("bonsaid %s\n", BONSAI_VERSION_STRING);
     return 0;
   }
-  admin::Operands operands;
-  if (const Status status = admin::parse_flags(arguments, known_flags(), &operands); !status.ok()) return fail(status);
-  if (operands.help) {
+  bool help = false;
+  if (const Status status = admin::parse_flags(arguments, known_flags(), &help, nullptr); !status.ok()) {
+    return fail(status);
+  }
+  if (help) {
     std::printf("%s", help_text().c_str());
     return 0;
-  }
-  if (!operands.words.empty()) {
-    return fail(Status::InvalidArgument("'" + operands.words[0] + "' is no flag; see bonsaid --help"));
   }
   Config config;
   Status status = config_of_flags(&config);

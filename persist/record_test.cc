@@ -213,7 +213,7 @@ TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
 TEST(Record, NoTwoOpeningsShareASeed) {
   for (const uint64_t offset : {uint64_t{64}, uint64_t{4096}, uint64_t{1} << 19}) {
     std::set<uint32_t> seeds;
-    constexpr uint64_t kOpenings = 300'000;  // by chance some ten of them would share one
+    constexpr uint64_t kOpenings = 300'000;  // drawn by chance, about ten pairs would be equal
     for (uint64_t sequence = 1; sequence <= kOpenings; ++sequence) seeds.insert(record_seed(3, sequence, offset));
     EXPECT_EQ(seeds.size(), kOpenings);
   }

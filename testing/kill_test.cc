@@ -48,7 +48,7 @@ ClientOptions clients_of(const Setup& setup, uint64_t generation) {
   options.keys = 1600;
   options.key_format = setup.key_format;
   options.value_bytes_max = 400;
-  options.batch_count_max = generation % 2 == 0 ? 5 : 40;  // which take several segments of the log
+  options.batch_count_max = generation % 2 == 0 ? 5 : 40;  // 40 updates take several segments of the log
   options.generation = generation;
   options.tide = 2'000;
   options.mix = {.put = 60, .del = 10, .batch = 12, .get = 6, .multi_get = 2, .scan = 2, .snapshot = 1, .iterator = 1};
@@ -62,9 +62,8 @@ Options db_options(const Setup& setup) {
   options.create_if_missing = true;
   options.key_format = setup.key_format;
   options.pool_bytes = (uint64_t{24} << 20) / setup.targets;
-  options.log_bytes = uint64_t{1} << 20;  // small, so that the log is drained all the time
-  options.persistence_domain =
-      PersistenceDomain::kAdr;  // what the shadow plays, also where the platform keeps its caches
+  options.log_bytes = uint64_t{1} << 20;                 // small, so that the log is drained all the time
+  options.persistence_domain = PersistenceDomain::kAdr;  // the shadow acts as ADR, also on a machine that has eADR
   options.durability = setup.durability;
   return options;
 }
@@ -190,7 +189,7 @@ class Rig {
     return false;
   }
 
-  // Until the writers work, or were silent for a second where they are to be.
+  // Waits until the writers work. If they stop before the kill, waits until they have been silent for a second.
   void wait_until_busy(pid_t child, Recorder* recorder) {
     const uint64_t end = base::now_ns() + kOpenMsMax * base::kNsPerMs;
     const auto& mark = recorder->mark(setup_.stops_before_the_kill ? kQuietClients : kOpened);

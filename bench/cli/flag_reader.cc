@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/status_macros.h"
+#include "admin/flag_parser.h"
 #include "bench/cli/command.h"
 
 namespace bonsai::bench {
@@ -33,77 +33,18 @@ std::string dashed(std::string name) {
   return name;
 }
 
-std::string spelt(const std::string& name) { return (name.size() == 1 ? "-" : "--") + dashed(name); }
-
-std::string known_flags() {
-  std::string known;
-  for (const auto& flag : our_flags()) known.append(" ").append(spelt(flag.name));
-  return known;
-}
-
-bool is_switch(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  google::CommandLineFlagInfo flag;
-  return google::GetCommandLineFlagInfo(name.c_str(), &flag) && flag.type == "bool";
-}
-
-Status set_flag(std::string name, std::string value) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  const auto flags = our_flags();
-  const auto flag = std::find_if(flags.begin(), flags.end(), [&](const auto& known) { return known.name == name; });
-  if (flag == flags.end()) {
-    return Status::InvalidArgument("unknown flag --" + dashed(name) + "; the flags are" + known_flags());
-  }
-  if (name == "P" || name == "p") {
-    if (value.empty() || value.find_first_of({kListed, '\0'}) != std::string::npos) {
-      return Status::InvalidArgument("-" + name + " needs " +
-                                     (name == "P" ? "the path of a property file" : "name=value"));
-    }
-    if (!flag->is_default) value = flag->current_value + kListed + value;
-  }
-  const bool negative = flag->type != "string" && value.find('-') != std::string::npos;
-  if (negative || google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-    const char* kind = flag->type == "string" ? "text" : flag->type == "bool" ? "true or false" : "a whole number";
-    return Status::InvalidArgument(spelt(name) + "=" + value + " is no value for it; give " + kind + " (" +
-                                   flag->description + "), for example " + spelt(name) + "=" + flag->default_value);
-  }
-  return Status::OK();
-}
-
 }  // namespace
 
 Status read_flags(const std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const size_t dashes = std::min<size_t>(word.find_first_not_of('-'), word.size());
-    if (dashes == 0 || dashes > 2 || dashes == word.size()) {
-      return Status::InvalidArgument("'" + word + "' is no flag; write --name=value (--help shows them)");
-    }
-    const size_t equals = word.find('=');
-    const std::string name = word.substr(dashes, equals - dashes);
-    if (equals != std::string::npos) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, word.substr(equals + 1)));
-    } else if (is_switch(name)) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, "true"));
-    } else if (i + 1 < words.size()) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, words[++i]));
-    } else {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, ""));
-      return Status::InvalidArgument(spelt(name) + " needs a value; write " + spelt(name) + "=value");
-    }
-  }
-  return Status::OK();
+  std::vector<std::string> names;
+  for (const auto& flag : our_flags()) names.push_back(dashed(flag.name));
+  return admin::parse_flags(words, {names.begin(), names.end()}, nullptr, nullptr);
 }
 
 std::map<std::string, std::string> flag_values() {
   std::map<std::string, std::string> values;
   for (const auto& flag : our_flags()) values[dashed(flag.name)] = flag.current_value;
   return values;
-}
-
-bool was_given(const char* name) {
-  google::CommandLineFlagInfo flag;
-  return google::GetCommandLineFlagInfo(name, &flag) && !flag.is_default;
 }
 
 std::vector<std::string> split(const std::string& list, char separator) {

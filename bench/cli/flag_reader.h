@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the command line of bonsai-bench. Flags are gflags, so that their values are typed and known by name, but they
-// are read and explained here: an error names the known flags, the help teaches, and gflags' own flags stay out of
-// sight. Our flags are those of the registered commands (Command::flag).
+// The flags of bonsai-bench: those of the registered commands (Command::flag). Every command accepts all of them;
+// admin/flag_parser.h parses them.
 #ifndef BONSAI_BENCH_CLI_FLAG_READER_H_
 #define BONSAI_BENCH_CLI_FLAG_READER_H_
 
@@ -14,18 +13,12 @@
 
 namespace bonsai::bench {
 
-// Reads `--name=value`, `--name value` and single-dash forms; '-' and '_' in names are the same; `-P` and `-p` may come
-// more than once; switches need no value. Errors: InvalidArgument (unknown flag, bad value, a word that is no flag)
-// with the remedy.
+// Parses flags. Errors: InvalidArgument, as parse_flags() without operands and help.
 Status read_flags(const std::vector<std::string>& words);
 
 // Every bonsai-bench flag and its value, as written in the manifest.
 [[nodiscard]] std::map<std::string, std::string> flag_values();
 
-// Whether the user gave the flag `name` (with underscores).
-[[nodiscard]] bool was_given(const char* name);
-
-inline constexpr char kListed = '\n';  // between the values of a flag that came more than once
 // The parts of a list that are not empty.
 [[nodiscard]] std::vector<std::string> split(const std::string& list, char separator = ',');
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "admin/flag_parser.h"
 #include "base/status_macros.h"
 #include "bench/cli/flag_reader.h"
 #include "bench/results/machine.h"
@@ -38,8 +39,8 @@ DEFINE_string(hash, "default", "hash of the hash maps: default or city");
 DEFINE_string(record, "", "directory for the requests as traces");
 DEFINE_bool(pin, false, "each thread to one processor");
 DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
-DEFINE_string(P, "", "YCSB property files");
-DEFINE_string(p, "", "YCSB properties");
+DEFINE_string(P, "", "FILE...|YCSB property files");
+DEFINE_string(p, "", "name=value...|YCSB properties");
 DEFINE_bool(s, false, "progress as YCSB reports it");
 DEFINE_string(out, "results/latest", "directory for the results");
 
@@ -77,11 +78,11 @@ std::string workload_name(const std::string& path) {
 }
 
 Status read_given(GivenProperties* given) {
-  for (const std::string& path : split(FLAGS_P, kListed)) {
+  for (const std::string& path : split(FLAGS_P, admin::kRepeated)) {
     BONSAI_RETURN_IF_ERROR(given->files.read_file(path));
     if (given->name.empty()) given->name = workload_name(path);
   }
-  for (const std::string& one : split(FLAGS_p, kListed)) BONSAI_RETURN_IF_ERROR(given->single.set(one, "-p"));
+  for (const std::string& one : split(FLAGS_p, admin::kRepeated)) BONSAI_RETURN_IF_ERROR(given->single.set(one, "-p"));
   return Status::OK();
 }
 
@@ -89,7 +90,8 @@ Status read_given(GivenProperties* given) {
 Status read_number(const char* flag, uint64_t flag_value, const Properties& given, const char* property, uint64_t low,
                    uint64_t high, uint64_t* number) {
   *number = flag_value;
-  if (!was_given(flag) && given.find(property) != nullptr) return read_count(given, property, low, high, number);
+  if (!admin::flag_given(flag) && given.find(property) != nullptr)
+    return read_count(given, property, low, high, number);
   return check_range(flag, flag_value, low, high);
 }
 
@@ -102,18 +104,18 @@ Status read_duration(const Properties& given, RunConfig* config) {
   config->seconds_max = static_cast<double>(seconds);
   config->interval_ms = FLAGS_interval_ms;
   config->latency_per_interval = FLAGS_interval_samples;
-  if (seconds == 0 || was_given("operations") || given.find("operationcount") != nullptr) return Status::OK();
+  if (seconds == 0 || admin::flag_given("operations") || given.find("operationcount") != nullptr) return Status::OK();
   const double rate =
       config->target_ops_per_s > 0 ? config->target_ops_per_s : static_cast<double>(kOpsPerSecondMax) * config->threads;
   config->operations = static_cast<uint64_t>(rate * config->seconds_max);
-  if (!was_given("draw")) config->draw = DrawMode::kLive;
+  if (!admin::flag_given("draw")) config->draw = DrawMode::kLive;
   return Status::OK();
 }
 
 // Memory for the records that a workload inserts is allocated beforehand.
 Status check_duration(const RunRequest& request) {
   const bool open_ended =
-      request.config.seconds_max > 0 && request.config.target_ops_per_s == 0 && !was_given("operations");
+      request.config.seconds_max > 0 && request.config.target_ops_per_s == 0 && !admin::flag_given("operations");
   for (const Step& step : request.steps) {
     if (!open_ended || step.load_only || step.trace || step.workload.share(OpKind::kInsert) == 0) continue;
     return Status::InvalidArgument("workload " + step.workload.name +
@@ -202,7 +204,7 @@ Status read_workload(const std::string& word, const Properties& single, RunReque
 
 // One workload out of all files of -P.
 Status step_of_files(const GivenProperties& given, RunRequest* request) {
-  if (was_given("workloads")) {
+  if (admin::flag_given("workloads")) {
     return Status::InvalidArgument("-P and --workloads both select what to run; give one of them");
   }
   Properties files = given.files;
@@ -280,7 +282,7 @@ Status config_of_flags(const Properties& given, RunConfig* config) {
   BONSAI_RETURN_IF_ERROR(read_either("draw", FLAGS_draw, "ahead", "live", &is_live));
   BONSAI_RETURN_IF_ERROR(read_either("latency", FLAGS_latency, "sampled", "all", &times_all));
   config->key_form = is_string ? KeyForm::kString : KeyForm::kFixed8;
-  if (was_given("draw")) config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
+  if (admin::flag_given("draw")) config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
   bool is_city = false;
   BONSAI_RETURN_IF_ERROR(read_either("hash", FLAGS_hash, "default", "city", &is_city));
   if (is_city) config->map.hash = HashKind::kCity;

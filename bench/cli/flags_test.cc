@@ -41,6 +41,7 @@ TEST_F(Flags, MayBeSpeltInManyWays) {
   for (const Words& words : std::vector<Words>{{"--interval-ms=50", "--pin"},
                                                {"--interval_ms=50", "--pin=true"},
                                                {"-interval-ms=50", "-pin"},
+                                               {"--interval-ms=50", "--no-pin", "--pin"},
                                                {"--interval-ms", "50", "--pin"},
                                                {"-interval_ms", "50", "--pin=1"},
                                                {"--interval-ms=7", "--pin", "--interval-ms=50"}}) {
@@ -127,7 +128,7 @@ TEST_F(Flags, WinOverPropertiesAndTheseOverFiles) {
   EXPECT_EQ(request.steps[0].workload.share(OpKind::kRead), 1);
   refused({"-P", first, "--workloads=a"}, {"-P and --workloads", "one of them"});
   refused({"-p", "recordcount"}, {"-p: 'recordcount'", "name=value"});
-  refused({"-p", ""}, {"-p needs name=value"});
+  refused({"-p", ""}, {"-p needs a value: -p name=value"});
   refused({"-p", "recordcount=0"}, {"-p: recordcount=0", "from 1 to"});
 }
 

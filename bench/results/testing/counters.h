@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy counters of a machine that a test makes up: the folder that EnergyMeter::open() is given as its root.
+// Energy counters of an imagined machine: a folder for a test to pass to EnergyMeter::open() as the root.
 #ifndef BONSAI_BENCH_RESULTS_TESTING_COUNTERS_H_
 #define BONSAI_BENCH_RESULTS_TESTING_COUNTERS_H_
 

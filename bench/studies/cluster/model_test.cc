@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of devices (rdma/sim/sim.h) against published measurements: the systems' code runs on the model. One figure
-// per system is fitted, at light load: the processor's time for a list. The rest is predicted. docs/lab/models.md has
-// this table, and the effects that the model lacks.
+// per system is fitted, at light load: the processor's time for a list. The rest is predicted.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "admin/flag_parser.h"
 #include "admin/run_main.h"
 #include "base/status_macros.h"
 #include "bench/cli/command.h"
@@ -242,10 +243,10 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
   request->resumes = name == kAllExperiments;
   request->plan.threads_max = request->plan.config.threads;
   AskedFor& asked = request->plan.asked;
-  if (was_given("records")) asked.records = FLAGS_records;
-  if (was_given("operations")) asked.operations = FLAGS_operations;
-  if (was_given("threads") && FLAGS_threads > 0) asked.threads = FLAGS_threads;
-  if (was_given("depth")) asked.depth = FLAGS_depth;
+  if (admin::flag_given("records")) asked.records = FLAGS_records;
+  if (admin::flag_given("operations")) asked.operations = FLAGS_operations;
+  if (admin::flag_given("threads") && FLAGS_threads > 0) asked.threads = FLAGS_threads;
+  if (admin::flag_given("depth")) asked.depth = FLAGS_depth;
   return Status::OK();
 }
 

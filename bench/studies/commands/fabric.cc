@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "admin/flag_parser.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "bench/cli/command.h"
@@ -147,7 +148,7 @@ Status fabric_of_flags(FabricRequest* request) {
   BONSAI_RETURN_IF_ERROR(read_either("waits", FLAGS_waits, "poll", "block", &config.blocks));
   if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
   config.cell_ms = FLAGS_cell_ms;
-  config.runs = was_given("repeat") ? repeat : kFabricRuns;
+  config.runs = admin::flag_given("repeat") ? repeat : kFabricRuns;
   request->once = FLAGS_once;
   config.device = FLAGS_device;
   config.perftest = FLAGS_perftest;

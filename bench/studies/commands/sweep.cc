@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "admin/flag_parser.h"
 #include "base/status_macros.h"
 #include "bench/cli/command.h"
 #include "bench/cli/flag_reader.h"
@@ -140,9 +141,9 @@ Status sweep_of_flags(SweepRequest* request) {
   plan.rate_max = static_cast<double>(FLAGS_rate_max);
   plan.samples = FLAGS_samples;
   plan.each.records = run.config.records;
-  plan.each.seconds = static_cast<double>(was_given("seconds") ? FLAGS_seconds : kSweepSeconds);
+  plan.each.seconds = static_cast<double>(admin::flag_given("seconds") ? FLAGS_seconds : kSweepSeconds);
   plan.each.idle_seconds = static_cast<double>(FLAGS_idle_seconds);
-  plan.each.interval_ms = was_given("interval_ms") ? FLAGS_interval_ms : kSweepIntervalMs;
+  plan.each.interval_ms = admin::flag_given("interval_ms") ? FLAGS_interval_ms : kSweepIntervalMs;
   plan.each.latency_per_interval = FLAGS_interval_samples;
   plan.each.map = run.config.map;
   request->config = run.config;
