@@ -45,10 +45,11 @@ class Merge {
   void visit(Visit visit) {
     if (sources_.empty()) return;
     find_newer(nullptr);
-    oldest_.grow(sources_[0].count());
+    oldest_.resize(sources_[0].count(), kUninitialized);
     find_items(sources_[0], nullptr, oldest_.data());
-    const SortedList oldest{oldest_.bytes(), sources_[0].count(), sizeof(EntryItem)};
-    made_.grow(newer_.count() + oldest.count);
+    const SortedList oldest{reinterpret_cast<const char*>(oldest_.data()), oldest_.size(), sizeof(EntryItem)};
+    made_.resize(newer_.count() + oldest.count, kUninitialized);
+    char* const made = reinterpret_cast<char*>(made_.data());
     const auto take = [&](std::span<const char> items) {
       for (const char* item = items.data(); item != items.data() + items.size(); item += sizeof(EntryItem)) {
         visit(entry(*reinterpret_cast<const EntryItem*>(item)));
@@ -56,7 +57,7 @@ class Merge {
     };
     const auto merge = [&]<bool kHeadsDecide>() {
       const EntryItemForm<kHeadsDecide> form{{key_bytes_}};
-      newer_.merge(oldest, form, form, UINT64_MAX, made_.bytes(), take);
+      newer_.merge(oldest, form, form, UINT64_MAX, made, take);
     };
     heads_decide() ? merge.template operator()<true>() : merge.template operator()<false>();
   }
@@ -197,7 +198,7 @@ class Merge {
   std::vector<Entry> decoded_;
   ListMerge<EntryItem> newer_;
   ListMerge<WordItem> newer_words_;  // if all entries are two words
-  ItemBuffer<EntryItem> oldest_, made_;
+  Items<EntryItem> oldest_, made_;
   std::vector<OtherEntry> others_;
   std::vector<char> no_value_;  // copied for a tombstone; row 0 of a far run may not be here
 };

@@ -21,9 +21,9 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/vector.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -102,25 +102,10 @@ class TwoWayMerge {
   char* to_;
 };
 
-// Memory for items that are written before they are read: it is not initialised.
+// Items that are written before they are read: resize(count, kUninitialized) keeps those that are there.
 template <class Item>
-class ItemBuffer {
- public:
-  [[nodiscard]] Item* data() const { return items_.get(); }
-  [[nodiscard]] char* bytes() const { return reinterpret_cast<char*>(items_.get()); }
-  // Makes room for `count` items. Keeps the first `kept`.
-  void grow(size_t count, size_t kept = 0) {
-    if (count <= count_) return;
-    count_ = std::max(count, 2 * count_);
-    auto items = std::make_unique_for_overwrite<Item[]>(count_);
-    std::copy_n(items_.get(), kept, items.get());
-    items_ = std::move(items);
-  }
-
- private:
-  std::unique_ptr<Item[]> items_;
-  size_t count_ = 0;
-};
+using Items = boost::container::vector<Item>;
+inline constexpr boost::container::default_init_t kUninitialized{};
 
 // Merges the lists of one range. Call clear(), add() for each list, oldest first, then merge() once. Not thread-safe;
 // keeps its memory for the next merge.
@@ -129,18 +114,17 @@ class ListMerge {
  public:
   void clear() {
     ends_.clear();
-    count_ = 0;
+    items_.clear();
   }
   // Room for a list of `count` items, newer than all lists before, which the caller fills: sorted, without duplicates.
   // The span is valid until the next call.
   std::span<Item> add(size_t count) {
-    const size_t before = count_;
-    count_ += count;
-    items_.grow(count_, before);
-    ends_.push_back(count_);
+    const size_t before = items_.size();
+    items_.resize(before + count, kUninitialized);
+    ends_.push_back(items_.size());
     return {items_.data() + before, count};
   }
-  [[nodiscard]] size_t count() const { return count_; }  // of all lists
+  [[nodiscard]] size_t count() const { return items_.size(); }  // of all lists
 
   // Merges the lists with `oldest`, which is older than all of them, and writes the first `rows_max` rows to `to`.
   // Calls take(bytes) for each stretch of the output, in order. `item_form` makes Items of Items, `form` rows of Items
@@ -150,24 +134,7 @@ class ListMerge {
              Take take) {
     cut(oldest, item_form, form);
     while (lists_.size() > 1) pass(item_form);
-    const Lanes newer = lists_.empty() ? Lanes{} : lists_[0];
-    const size_t row_bytes = form.made_bytes();
-    const bool all = rows_max >= count_ + oldest.count;
-    std::array<char*, kLanes> begins;
-    std::array<TwoWayMerge<Form>, kLanes> merges;
-    char* room = to;
-    for (size_t i = 0; i < kLanes; ++i) {
-      begins[i] = room;
-      merges[i] = {newer[i], oldest_[i], room};
-      if (all) room += (newer[i].count + oldest_[i].count) * row_bytes;
-    }
-    if (all) run(form, &merges);
-    for (size_t i = 0; i < kLanes && rows_max > 0; ++i) {
-      if (!all && i > 0) merges[i] = {newer[i], oldest_[i], begins[i] = to};
-      to = merges[i].finish(form, all ? room : begins[i] + rows_max * row_bytes);
-      rows_max -= static_cast<size_t>(to - begins[i]) / row_bytes;
-      take(std::span<const char>(begins[i], to));
-    }
+    merge_lanes(form, lists_.empty() ? Lanes{} : lists_[0], oldest_, rows_max, to, take);
   }
 
  private:
@@ -192,7 +159,7 @@ class ListMerge {
         if (i + 1 < kLanes && at[i + 1] < oldest.count) {
           end = first_from(form.head(oldest.at(at[i + 1])), item_form, begin, end);
         }
-        lists_[list][i] = {items_.bytes() + begin * sizeof(Item), end - begin, sizeof(Item)};
+        lists_[list][i] = {bytes_of(items_) + begin * sizeof(Item), end - begin, sizeof(Item)};
         begin = end;
       }
     }
@@ -208,28 +175,46 @@ class ListMerge {
   // Merges neighbouring lists, so that each entry is moved about log2(lists) times.
   template <class ItemForm>
   void pass(const ItemForm& form) {
-    other_.grow(count_);
-    char* to = other_.bytes();
+    other_.resize(items_.size(), kUninitialized);
+    char* to = bytes_of(other_);
     size_t lists = 0;
     for (size_t i = 0; i < lists_.size(); i += 2) {
-      const Lanes& older = lists_[i];
-      const Lanes newer = i + 1 < lists_.size() ? lists_[i + 1] : Lanes{};
-      std::array<char*, kLanes> begins;
-      std::array<TwoWayMerge<ItemForm>, kLanes> merges;
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        begins[lane] = to;
-        merges[lane] = {newer[lane], older[lane], to};
-        to += (newer[lane].count + older[lane].count) * sizeof(Item);
-      }
-      run(form, &merges);
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        const auto bytes = static_cast<size_t>(merges[lane].finish(form, to) - begins[lane]);
-        lists_[lists][lane] = {begins[lane], bytes / sizeof(Item), sizeof(Item)};
-      }
-      ++lists;
+      Lanes merged;
+      size_t lane = 0;
+      const auto take = [&](std::span<const char> items) {
+        merged[lane++] = {items.data(), items.size() / sizeof(Item), sizeof(Item)};
+      };
+      to = merge_lanes(form, i + 1 < lists_.size() ? lists_[i + 1] : Lanes{}, lists_[i], UINT64_MAX, to, take);
+      lists_[lists++] = merged;
     }
     lists_.resize(lists);
     std::swap(items_, other_);
+  }
+
+  // Merges two lists as merge() says, one lane after the other in the output. Returns the end of the output.
+  template <class Form, class Take>
+  static char* merge_lanes(const Form& form, const Lanes& newer, const Lanes& older, uint64_t rows_max, char* to,
+                           const Take& take) {
+    const size_t row_bytes = form.made_bytes();
+    size_t rows = 0;
+    for (size_t i = 0; i < kLanes; ++i) rows += newer[i].count + older[i].count;
+    const bool all = rows_max >= rows;
+    std::array<char*, kLanes> begins;
+    std::array<TwoWayMerge<Form>, kLanes> merges;
+    char* room = to;
+    for (size_t i = 0; i < kLanes; ++i) {
+      begins[i] = room;
+      merges[i] = {newer[i], older[i], room};
+      if (all) room += (newer[i].count + older[i].count) * row_bytes;
+    }
+    if (all) run(form, &merges);
+    for (size_t i = 0; i < kLanes && rows_max > 0; ++i) {
+      if (!all && i > 0) merges[i] = {newer[i], older[i], begins[i] = to};
+      to = merges[i].finish(form, all ? room : begins[i] + rows_max * row_bytes);
+      rows_max -= static_cast<size_t>(to - begins[i]) / row_bytes;
+      take(std::span<const char>(begins[i], to));
+    }
+    return to;
   }
 
   // Steps all merges until one list of any of them ends.
@@ -245,8 +230,9 @@ class ListMerge {
     *merges = {a, b, c, d};
   }
 
-  ItemBuffer<Item> items_, other_;
-  size_t count_ = 0;          // of items
+  [[nodiscard]] static char* bytes_of(Items<Item>& items) { return reinterpret_cast<char*>(items.data()); }
+
+  Items<Item> items_, other_;
   std::vector<size_t> ends_;  // of the lists, oldest first
   std::vector<Lanes> lists_;  // the lists still to be merged
   Lanes oldest_;
