@@ -82,7 +82,7 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "child", "clock", "random", "narrow", "nvm",
-         "seam", "target", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name",
+         "seam", "target", "far", "scratch", "flags", "layer", "print", "exception", "experiment", "guard", "test_name",
          "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES,
          *style_spdx.RULES]
 
@@ -167,6 +167,8 @@ BANNED = [
     Banned("target", lambda source: source.folder in ["persist", "index", "store"] and not source.is_test,
            r"\bis_remote\b|\b(Local|Remote)(Target|Medium|Links?)\b|\bMapping::|(\.|->)scheme\b|"
            r'#include "scale/(local|remote)_', ASK_THE_TARGET),
+    Banned("far", lambda source: source.folder in ["index", "store"] and not source.is_test, r"\bhas_far\b",
+           "read runs through persist/run_reader.h, which knows where their bytes are"),
     Banned("scratch", lambda source: source.is_test and source.path.suffix != ".c" and
            str(source.path) != "base/testing/temp_folder.h",
            r"\bmkdtemp\s*\(", "use testing::TempFolder (base/testing/temp_folder.h)"),

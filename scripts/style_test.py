@@ -42,6 +42,7 @@ BAD = {
                ("store/a.cc", 'if (path.find("://") != std::string::npos) return;'),
                ("index/a.cc", "scale::RemoteLinks links;"),
                ("store/a.cc", "return name.scheme.empty();")],
+    "far": [("index/read.cc", "if (volume_.has_far()) return;"), ("store/a.h", "return volume->has_far();")],
     "scratch": [("store/a_test.cc", "::mkdtemp(name.data());"), ("rdma/testing/a.cc", "mkdtemp(x);")],
     "flags": [("store/a.cc", "#include <glog/logging.h>"), ("base/a_test.cc", "#include <gflags/gflags.h>")],
     "layer": [("base/a.h", '#include "scale/volume.h"'), ("persist/a.cc", '#include "index/tree.h"'),
