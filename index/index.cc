@@ -3,7 +3,6 @@
 #include "index/index.h"
 
 #include <bit>
-#include <deque>
 #include <utility>
 
 #include "base/check.h"
@@ -72,30 +71,24 @@ Index::~Index() {
   tree_.for_each([&](Bnode* bnode) {
     if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
   });
-  std::deque<Layer*> layers = queue_.take_urgent();  // and those that stand on them
-  for (size_t i = 0; i < layers.size(); ++i) {
-    for (const Bnode* bnode : layers[i]->news) {
-      if (bnode->layer() != nullptr) layers.push_back(bnode->layer());
+  // Allocates nothing, as a destructor must not. Layers that stand on a layer go before it.
+  const auto destroy = [&](const auto& again, Layer* layer) -> void {
+    for (const Bnode* bnode : layer->news) {
+      Layer* const above = bnode->layer();
+      if (above != nullptr && above->olds.front() == bnode) again(again, above);
     }
-    for (Bnode* old : layers[i]->olds) discard(old->base());
-  }
-  for (const Layer* layer : layers) {
+    for (Bnode* old : layer->olds) discard(old->base());
     for (Bnode* bnode : layer->news) bnode->unref();
     delete layer;
-  }
+  };
+  queue_.for_each_urgent([&](Layer* layer) { destroy(destroy, layer); });
 }
 
 uint64_t Index::dram_bytes(const Bnode& bnode) {
-  uint64_t bytes = 0;
-  std::vector<const Bnode*> counted{&bnode};
-  while (!counted.empty()) {
-    const Bnode* each = counted.back();
-    counted.pop_back();
-    bytes += each->dram_bytes();
-    const Layer* layer = each->layer();
-    if (layer == nullptr || layer->olds.front() != each) continue;  // of two that merge one counts the layer
-    counted.insert(counted.end(), layer->news.begin(), layer->news.end());
-  }
+  uint64_t bytes = bnode.dram_bytes();
+  const Layer* layer = bnode.layer();
+  if (layer == nullptr || layer->olds.front() != &bnode) return bytes;  // of two that merge one counts the layer
+  for (const Bnode* each : layer->news) bytes += dram_bytes(*each);
   return bytes;
 }
 

@@ -69,6 +69,11 @@ class ReplaceQueue {
   // Takes all of them, so that no other thread works on them, and puts them back at the front.
   std::deque<Layer*> take_urgent();
   void put_back_urgent(const std::deque<Layer*>& layers);
+  // Visits all of them, oldest first. Requires: no other call runs.
+  template <class Visit>
+  void for_each_urgent(Visit visit) const {
+    for (Layer* layer : urgent_) visit(layer);
+  }
 
   // ---- how much there is
   // Something has updates that are not in dnodes yet.

@@ -141,6 +141,12 @@ std::vector<Addr> Pool::segments() const {
   return segments;
 }
 
+uint64_t Pool::log_bytes() const {
+  uint64_t logs = 0;
+  for (const Superblock& sb : superblocks) logs += sb.has(kRoleLog) ? 1 : 0;
+  return logs * superblocks[log_home()].segments * segment_bytes();
+}
+
 void Pool::spread_log(scale::Volume* volume) const {
   for (const Superblock& sb : superblocks) {
     if (!sb.has(kRoleLog)) continue;

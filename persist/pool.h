@@ -51,7 +51,7 @@ struct Pool {
   // Each thread appends to a segment of its own, so that writes to segments and their entries may go over several
   // connections. Requires: no writer of the log yet.
   void spread_log(scale::Volume* volume) const;
-  [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
+  [[nodiscard]] uint64_t log_bytes() const;
   [[nodiscard]] Limits limits() const;
   // Room that recovery may need to rewrite a dnode of which a part is live; kept free for it
   // (Space::hold_relocation_reserve).

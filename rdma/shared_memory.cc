@@ -14,6 +14,18 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
+const char* remedy(int error) {
+  switch (error) {
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    case EFBIG:
+      return "; raise the limit of file sizes (ulimit -f)";
+    default:
+      return "; ask for less, or give the process more memory (ulimit -v, the memory limit of the container)";
+  }
+}
+
 }  // namespace
 
 Status SharedMemory::make(size_t bytes, std::unique_ptr<SharedMemory>* memory) {
@@ -21,8 +33,9 @@ Status SharedMemory::make(size_t bytes, std::unique_ptr<SharedMemory>* memory) {
   std::unique_ptr<SharedMemory> made(new SharedMemory);
   made->file_ = base::make_memory_file("bonsai", MFD_ALLOW_SEALING);
   const auto refused = [&](const char* call) {
-    return Status::NoSpace(std::to_string(bytes) + " bytes of shared memory: " + call + ": " + std::strerror(errno) +
-                           "; ask for less or raise the limit");
+    const int error = errno;
+    return Status::NoSpace(std::to_string(bytes) + " bytes of shared memory: " + call + ": " + std::strerror(error) +
+                           remedy(error));
   };
   if (!made->file_.is_open()) return refused("memfd_create");
   errno = EFBIG;

@@ -23,6 +23,8 @@ std::string_view outcome_name(Outcome outcome) {
       return "message too long";
     case Outcome::kReceiverNotReady:
       return "receiver not ready";
+    case Outcome::kNoResources:
+      return "no resources";
     case Outcome::kUnreachable:
       return "unreachable";
   }
@@ -48,6 +50,10 @@ Status status_of(Outcome outcome, Verb verb) {
       return Status::InvalidArgument(name + " of more bytes than the peer's receive buffers hold; send less at once");
     case Outcome::kReceiverNotReady:
       return Status::Unavailable(name + " found no receive buffer at the peer; connect again and send more slowly");
+    case Outcome::kNoResources:
+      return Status::NoSpace(name +
+                             " could not be sent: this process gets no further descriptor or address space; raise "
+                             "the limit of open files (ulimit -n) or of memory (ulimit -v), and connect again");
     case Outcome::kUnreachable:
       return Status::Unavailable(name + " got no answer, it may or may not have been carried out; connect again");
   }

@@ -49,13 +49,15 @@ enum class Outcome : uint8_t {
   kMisaligned,        // the word of an atomic is not aligned to 8 bytes; nothing changed
   kMessageTooLong,    // the message is longer than the peer's receive buffers; not delivered
   kReceiverNotReady,  // the peer offered no receive buffer within the provider's bound; not delivered
+  kNoResources,       // this node has no descriptor or address space to reach the peer's memory; not sent
   kUnreachable,       // the peer stopped answering: whether the request was carried out is UNKNOWN
 };
+inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::kUnreachable) + 1;
 
 // For example "remote access".
 std::string_view outcome_name(Outcome outcome);
 // OK for kDone, else the error and what to do about it. kUnreachable, kFlushed and kReceiverNotReady are Unavailable,
-// the others InvalidArgument.
+// kNoResources is NoSpace, the others InvalidArgument.
 Status status_of(Outcome outcome, Verb verb);
 
 // One request, for providers.

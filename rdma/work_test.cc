@@ -77,7 +77,7 @@ TEST_F(WorkListTest, StatusIsOfTheCauseAndNotOfItsConsequences) {
 
 TEST_F(WorkListTest, EveryOutcomeHasANameAndARemedy) {
   std::set<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Outcome::kUnreachable); ++i) {
+  for (size_t i = 0; i < kOutcomes; ++i) {
     const auto outcome = static_cast<Outcome>(i);
     names.insert(std::string(outcome_name(outcome)));
     const Status status = status_of(outcome, Verb::kFaa);
@@ -87,7 +87,7 @@ TEST_F(WorkListTest, EveryOutcomeHasANameAndARemedy) {
       EXPECT_NE(status.message().find(';'), std::string_view::npos) << "no remedy: " << status.message();
     }
   }
-  EXPECT_EQ(names.size(), static_cast<size_t>(Outcome::kUnreachable) + 1);
+  EXPECT_EQ(names.size(), kOutcomes);
 }
 
 TEST_F(WorkListTest, APendingListIsLeftAlone) {

@@ -72,16 +72,18 @@ Status LocalTarget::open_read_only() {
 Status LocalTarget::map(const base::MappingOptions& options) {
   base::MappingOptions declared = options;
   declared.domain = config_.domain;
-  std::unique_ptr<base::Mapping> mapping;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), declared, &mapping));
+  // From here on shrink_back() knows it, whatever fails below.
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), declared, &mapping_));
   std::error_code ignored;
   // A new file has its name, and with it a record, later.
   if (options.create_bytes == 0 || std::filesystem::is_character_file(name(), ignored)) {
     const Status status = take_over_record(name());
-    if (!status.ok() && mapping->enlarged()) static_cast<void>(mapping->shrink_back());
-    BONSAI_RETURN_IF_ERROR(status);
+    if (!status.ok()) {
+      shrink_back();
+      mapping_.reset();
+      return status;
+    }
   }
-  mapping_ = std::move(mapping);
   return make_medium();
 }
 

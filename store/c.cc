@@ -319,7 +319,9 @@ void bonsai_snapshot_release(bonsai_snapshot_t* snapshot) { delete snapshot; }
 bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options) {
   bonsai_iterator_t* iterator = nullptr;
   guarded(nullptr, [&] {
-    iterator = new bonsai_iterator_t{db->db->NewIterator(bonsai::c::read_options(options)), BONSAI_OK};
+    auto handle = std::make_unique<bonsai_iterator_t>();
+    handle->iterator = db->db->NewIterator(bonsai::c::read_options(options));
+    if (handle->iterator != nullptr) iterator = handle.release();
     return Status::OK();
   });
   return iterator;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions of the C interface. Contract: bonsai/c.h.
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,7 +14,8 @@ static_assert(BONSAI_SESSION_DEPTH_MAX == bonsai::kSessionDepthMax);
 // Answers come into memory of the session and from there to the caller, when all that are in flight have ended.
 struct bonsai_session_t {
  public:
-  bonsai_session_t(bonsai::DB& db, size_t depth) : session_(db.NewSession(depth)), slots_(depth) {}
+  bonsai_session_t(std::unique_ptr<bonsai::Session> session, size_t depth)
+      : session_(std::move(session)), slots_(depth) {}
 
   struct Slot {
     std::string value;  // keeps its capacity
@@ -126,7 +128,9 @@ int bonsai_session_create(bonsai_t* db, size_t depth, bonsai_session_t** session
       return Status::InvalidArgument("a session of depth " + std::to_string(depth) + "; 1 to " +
                                      std::to_string(BONSAI_SESSION_DEPTH_MAX) + " operations can be in flight");
     }
-    *session = new bonsai_session_t(*db->db, depth);
+    std::unique_ptr<Session> made = db->db->NewSession(depth);
+    if (made == nullptr) return Status::NoSpace("out of memory for a session; free some and call again");
+    *session = new bonsai_session_t(std::move(made), depth);
     return Status::OK();
   });
 }

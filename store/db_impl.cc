@@ -61,13 +61,22 @@ Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
 
 }  // namespace
 
+DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers)
+    : options_(options), tiers_(std::move(tiers)), background_(options_, *tiers_, counters_) {}
+
 DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads)
-    : options_(options),
-      tiers_(std::move(tiers)),
-      key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
-      key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
-      large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
-      background_(options_, *tiers_, counters_) {
+    : DbImpl(options, std::move(tiers)) {
+  start(std::move(threads));
+}
+
+void DbImpl::start(BackgroundThreads threads) {
+  BONSAI_CHECK(closed_ && tiers_->index != nullptr);
+  const bool fixed8 = tiers_->pool.key_format() == KeyFormat::kFixed8;
+  key_bytes_min_ = fixed8 ? sizeof(uint64_t) : kKeyBytesMin;
+  key_bytes_max_ = fixed8 ? sizeof(uint64_t) : kKeyBytesMax;
+  large_value_bytes_min_ = tiers_->pool.limits().large_value_bytes_min;
+  nvm_before_ = base::nvm_counters();
+  closed_ = false;
   background_.start(std::move(threads));
 }
 
@@ -77,6 +86,10 @@ DbImpl::~DbImpl() {
 }
 
 Status DbImpl::Close() {
+  return with_memory([this] { return close(); });
+}
+
+Status DbImpl::close() {
   if (closed_) return Status::OK();
   if (!owner_.mine()) {
     closed_ = true;
@@ -95,7 +108,7 @@ Status DbImpl::Close() {
   background_.stop();
   closed_ = true;
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
-  return with_memory([&] { return finish(closing.get(), std::move(status)); });
+  return finish(closing.get(), std::move(status));
 }
 
 // Without memory the pool stays as a crash would leave it, and a new one gets no names.
@@ -111,7 +124,7 @@ Status DbImpl::finish(Tiers* closing, Status status) {
   if (!status.ok() || !closing->named_at_close) return status;
   status = closing->targets->complete();
   if (status.ok()) return status;
-  for (const auto& target : *closing->targets) static_cast<void>(target->remove());
+  for (const auto& target : *closing->targets) static_cast<void>(with_memory([&] { return target->remove(); }));
   return status;
 }
 
@@ -232,14 +245,14 @@ Status DbImpl::prepare(Update* update, Index::Put* put, Stall* stall) {
 // Carries out some updates, at most kMax, in this order where they are of one key.
 template <size_t kMax>
 void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
-  if (!takes_updates()) [[unlikely]] {
-    if (const Status refused = await_updates(stall); !refused.ok()) {
-      for (Update& update : updates) *update.status = refused;
-      return;
-    }
-  }
   bool begun = false;
   try {
+    if (!takes_updates()) [[unlikely]] {
+      if (const Status refused = await_updates(stall); !refused.ok()) {
+        for (Update& update : updates) *update.status = refused;
+        return;
+      }
+    }
     update_together<kMax>(updates, stall, &begun);
   } catch (const std::bad_alloc&) {
     end_without_memory(updates, begun);
@@ -500,12 +513,12 @@ class DbImpl::Reading final : public Index::Asker {
 
 void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) {
   if (reads.empty()) return;
-  if (!owner_.mine()) [[unlikely]] {
-    for (const Read& read : reads) *read.status = of_parent();
-    return;
-  }
   Reading reading(*this, reads);
   try {
+    if (!owner_.mine()) [[unlikely]] {
+      for (const Read& read : reads) *read.status = of_parent();
+      return;
+    }
     const auto guard = tiers_->epochs->enter();
     tiers_->index->get_many(version_of(options.snapshot), reads.size(), &reading);
   } catch (const std::bad_alloc&) {
@@ -518,7 +531,9 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
   counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
 }
 
-std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }
+std::unique_ptr<Session> DbImpl::NewSession(size_t depth) {
+  return made_or_null([&]() -> std::unique_ptr<Session> { return std::make_unique<SessionImpl>(*this, depth); });
+}
 
 Status DbImpl::register_scan(index::Versions::Registration* registration) {
   if (!owner_.mine()) return of_parent();
@@ -545,22 +560,23 @@ Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
 }
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
-  std::shared_ptr<const index::Versions::Registration> registration;
-  Status status;
-  if (options.snapshot != nullptr) {
-    registration = static_cast<const SnapshotImpl*>(options.snapshot)->registration();
-  } else {
-    status = with_memory([&] { return register_shared(&registration); });
-  }
-  return std::make_unique<IteratorImpl>(*this, std::move(registration), verify_of(options.verify_checksums),
-                                        std::move(status));
+  return made_or_null([&]() -> std::unique_ptr<Iterator> {
+    std::shared_ptr<const index::Versions::Registration> registration;
+    Status status;
+    if (options.snapshot != nullptr) {
+      registration = static_cast<const SnapshotImpl*>(options.snapshot)->registration();
+    } else {
+      status = register_shared(&registration);
+    }
+    return std::make_unique<IteratorImpl>(*this, std::move(registration), verify_of(options.verify_checksums),
+                                          std::move(status));
+  });
 }
 
 // ---- the rest
 
 Status DbImpl::Sync() {
-  if (!owner_.mine()) return of_parent();
-  return with_memory([this] { return sync(); });
+  return with_memory([this] { return owner_.mine() ? sync() : of_parent(); });
 }
 
 Status DbImpl::sync() {

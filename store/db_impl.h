@@ -71,8 +71,13 @@ inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
 
 class DbImpl final : public DB {
  public:
+  // A store whose tiers are to be opened, and which counts as closed until then. It has all the memory that start()
+  // takes: a pool is created only if its store can be.
+  explicit DbImpl(const Options& options) : DbImpl(options, std::make_unique<Tiers>()) {}
   // `threads`: those that the options request, or none, for tests that run the store in one thread.
   DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads);
+  // Call once, when the tiers are open.
+  void start(BackgroundThreads threads);
   ~DbImpl() override;
 
   Status Put(std::string_view key, std::string_view value) override;
@@ -140,6 +145,7 @@ class DbImpl final : public DB {
   }
 
  private:
+  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers);
   // In the owner's process while the volume has not failed and memory is not scarce.
   [[nodiscard]] bool takes_updates() const {
     return owner_.mine() && !tiers_->volume->failed() && !base::memory_is_scarce();
@@ -156,6 +162,7 @@ class DbImpl final : public DB {
   [[nodiscard]] static Status refuse_value(std::string_view value);
 
   Status sync();
+  Status close();
   static Status finish(Tiers* closing, Status status);
   Status register_scan(index::Versions::Registration* registration);
   Status register_shared(std::shared_ptr<const index::Versions::Registration>* registration);
@@ -170,6 +177,7 @@ class DbImpl final : public DB {
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);
   static uint64_t with_rounding(uint64_t bytes);
+  void count_ranges(Stats* stats) const;
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put, Stall* stall);
@@ -193,14 +201,15 @@ class DbImpl final : public DB {
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;
-  const size_t key_bytes_min_, key_bytes_max_;
-  const uint64_t large_value_bytes_min_;
-  const base::NvmCounters nvm_before_ = base::nvm_counters();  // of the process, when the store was opened
+  // From start() on. The counters are those of the process at that time.
+  size_t key_bytes_min_ = 0, key_bytes_max_ = 0;
+  uint64_t large_value_bytes_min_ = 0;
+  base::NvmCounters nvm_before_;
   Counters counters_;
   Lent lent_;
   Background background_;
   const base::OwnProcess owner_;
-  bool closed_ = false;
+  bool closed_ = true;
 };
 
 // DB::Open, and OpenForTest. With `name_later` the files of a new pool get their names when it is closed, if

@@ -143,6 +143,21 @@ void IteratorImpl::seek_for_prev(std::string_view key) {
   settle_backward();
 }
 
+void IteratorImpl::SeekAfter(std::string_view key) {
+  if (begin()) with_memory_or_fail([&] { seek(std::string(key).append(1, '\0')); });
+}
+
+void IteratorImpl::SeekBefore(std::string_view key) {
+  if (!begin()) return;
+  with_memory_or_fail([&] {
+    const std::string bound(key);
+    seek_for_prev(bound);
+    if (!valid_ || this->key() != bound) return;
+    valid_ = false;
+    settle_backward();
+  });
+}
+
 void IteratorImpl::Next() {
   BONSAI_CHECK(valid_);
   valid_ = false;

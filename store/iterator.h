@@ -33,6 +33,8 @@ class IteratorImpl final : public Iterator {
   void SeekToLast() override;
   void Seek(std::string_view key) override;
   void SeekForPrev(std::string_view key) override;
+  void SeekAfter(std::string_view key) override;
+  void SeekBefore(std::string_view key) override;
   void Next() override;
   void Prev() override;
   [[nodiscard]] std::string_view key() const override;

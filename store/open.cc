@@ -185,10 +185,10 @@ class Opener {
     t_.dnodes.reset();
     // A device stays, and is not to be a pool.
     for (size_t i = 0; t_.volume != nullptr && i < t_.volume->targets(); ++i) {
-      static_cast<void>(persist::wipe_target(*t_.volume, i));
+      static_cast<void>(with_memory([&] { return persist::wipe_target(*t_.volume, i); }));
     }
     t_.volume.reset();
-    for (const auto& target : *t_.targets) static_cast<void>(target->remove());
+    for (const auto& target : *t_.targets) static_cast<void>(with_memory([&] { return target->remove(); }));
   }
 
   [[nodiscard]] std::vector<std::string> names() const {
@@ -303,12 +303,9 @@ class Opener {
 
 }  // namespace
 
-Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
-                  std::unique_ptr<Tiers>* tiers, bool name_later) {
-  auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, test, opened.get(), name_later).open(path));
-  *tiers = std::move(opened);
-  return Status::OK();
+Status open_tiers(const Options& options, const TestOptions& test, const std::string& path, Tiers* tiers,
+                  bool name_later) {
+  return Opener(options, test, tiers, name_later).open(path);
 }
 
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
@@ -321,14 +318,15 @@ Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::H
 
 Status open_store(const Options& options, const TestOptions& test, const std::string& path, bool name_later,
                   std::unique_ptr<DbImpl>* db) {
-  BONSAI_RETURN_IF_ERROR(check_bounds(options));
-  BONSAI_RETURN_IF_ERROR(check_bounds(test));
   return with_memory([&] {
+    BONSAI_RETURN_IF_ERROR(check_bounds(options));
+    BONSAI_RETURN_IF_ERROR(check_bounds(test));
     BackgroundThreads threads;
     BONSAI_RETURN_IF_ERROR(BackgroundThreads::reserve(options, &threads));
-    std::unique_ptr<Tiers> tiers;
-    BONSAI_RETURN_IF_ERROR(open_tiers(options, test, path, &tiers, name_later));
-    *db = std::make_unique<DbImpl>(options, std::move(tiers), std::move(threads));
+    auto made = std::make_unique<DbImpl>(options);
+    BONSAI_RETURN_IF_ERROR(open_tiers(options, test, path, &made->tiers(), name_later));
+    made->start(std::move(threads));
+    *db = std::move(made);
     return Status::OK();
   });
 }

@@ -30,6 +30,17 @@ Status with_memory(Body&& body) {
   }
 }
 
+// What `make` returns, a pointer; null when it found no memory.
+template <class Make>
+auto made_or_null(Make&& make) -> decltype(make()) {
+  decltype(make()) made;
+  static_cast<void>(with_memory([&] {
+    made = std::forward<Make>(make)();
+    return Status::OK();
+  }));
+  return made;
+}
+
 }  // namespace bonsai::store
 
 #endif  // BONSAI_STORE_OPTIONS_H_

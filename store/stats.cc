@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "store/db_impl.h"
+#include "store/options.h"
 
 namespace bonsai::store {
 
@@ -16,10 +17,32 @@ uint64_t DbImpl::with_rounding(uint64_t bytes) {
   return bytes + static_cast<uint64_t>(share * static_cast<double>(use.held_bytes - use.used_bytes));
 }
 
+void DbImpl::count_ranges(Stats* stats) const {
+  const Tiers& t = *tiers_;
+  stats->dram_bytes = t.index->tree().dram_bytes() + t.epochs->retired_bytes();
+  {
+    const auto guard = t.epochs->enter();
+    t.index->tree().for_each([&](index::Bnode* bnode) {
+      ++stats->bnodes;
+      stats->dram_bytes += index::Index::dram_bytes(*bnode);
+      const persist::Dnode* dnode = bnode->base().dnode();
+      if (dnode == nullptr) return;
+      ++stats->dnodes;
+      stats->dnode_records += dnode->entries();
+      stats->dram_bytes += dnode->dram_bytes();
+    });
+  }
+  stats->dram_bytes = with_rounding(stats->dram_bytes) + sizeof *this;
+}
+
 Stats DbImpl::GetStats() const {
   Stats stats;
   const Tiers& t = *tiers_;
-  stats.medium = t.medium_text;
+  static_cast<void>(with_memory([&] {
+    stats.medium = t.medium_text;
+    count_ranges(&stats);
+    return Status::OK();
+  }));
   stats.emulated = t.emulated;
   stats.targets = t.volume->targets();
   stats.key_format = t.pool.key_format();
@@ -28,20 +51,6 @@ Stats DbImpl::GetStats() const {
   stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();
   stats.data_bytes = t.space.capacity_bytes();
   stats.data_bytes_used = t.space.used_bytes();
-  stats.dram_bytes = t.index->tree().dram_bytes() + t.epochs->retired_bytes();
-  {
-    const auto guard = t.epochs->enter();
-    t.index->tree().for_each([&](index::Bnode* bnode) {
-      ++stats.bnodes;
-      stats.dram_bytes += index::Index::dram_bytes(*bnode);
-      const persist::Dnode* dnode = bnode->base().dnode();
-      if (dnode == nullptr) return;
-      ++stats.dnodes;
-      stats.dnode_records += dnode->entries();
-      stats.dram_bytes += dnode->dram_bytes();
-    });
-  }
-  stats.dram_bytes = with_rounding(stats.dram_bytes) + sizeof *this;
   const auto sum = [&](store::Count count) { return counters_.sum(count); };
   stats.puts = sum(Count::kPuts);
   stats.dels = sum(Count::kDels);

@@ -42,9 +42,9 @@ struct Tiers {
 };
 
 // Opens or creates the pool at `path`, recovers it and wires the tiers. With `name_later` a pool that is created has no
-// names yet: Targets::complete(). Errors: as OpenForTest.
-Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
-                  std::unique_ptr<Tiers>* tiers, bool name_later = false);
+// names yet: Targets::complete(). Requires: *tiers is new; after an error it is only destroyed. Errors: as OpenForTest.
+Status open_tiers(const Options& options, const TestOptions& test, const std::string& path, Tiers* tiers,
+                  bool name_later = false);
 
 // Opens tiers over media that the caller has made, all of one size, with these roles if they are named: for tests that
 // crash them.

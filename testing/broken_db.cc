@@ -40,6 +40,8 @@ class BrokenDb::SkippingIterator : public Iterator {
   void SeekToLast() override { right_->SeekToLast(); }
   void Seek(std::string_view key) override { right_->Seek(key); }
   void SeekForPrev(std::string_view key) override { right_->SeekForPrev(key); }
+  void SeekAfter(std::string_view key) override { right_->SeekAfter(key); }
+  void SeekBefore(std::string_view key) override { right_->SeekBefore(key); }
   void Next() override { right_->Next(); }
   void Prev() override {
     right_->Prev();

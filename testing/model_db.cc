@@ -32,6 +32,11 @@ class ModelDb::ModelIterator : public Iterator {
     at_ = first_at_or_after(key);
     if (!Valid() || records_[at_].first != key) Prev();
   }
+  void SeekAfter(std::string_view key) override { at_ = first_at_or_after(std::string(key) + '\0'); }
+  void SeekBefore(std::string_view key) override {
+    at_ = first_at_or_after(key);
+    Prev();
+  }
   void Next() override { ++at_; }
   void Prev() override { at_ = at_ == 0 ? records_.size() : at_ - 1; }
   [[nodiscard]] std::string_view key() const override { return records_[at_].first; }

@@ -154,8 +154,8 @@ class Pools {
   std::unique_ptr<DB> open_new() {
     pool_ = folder_.file("pool." + std::to_string(++pools_));
     copy_ = folder_.file("copy." + std::to_string(pools_));
-    std::unique_ptr<store::Tiers> tiers;
-    const Status status = store::open_tiers(options(), test_options(), pool_, &tiers);
+    auto tiers = std::make_unique<store::Tiers>();
+    const Status status = store::open_tiers(options(), test_options(), pool_, tiers.get());
     if (!status.ok()) {
       std::fprintf(stderr, "cannot open the pool: %s\n", status.ToString().c_str());
       std::abort();

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "base/huge_range.h"
@@ -105,12 +106,15 @@ Status Mapping::open(const std::string& path, const MappingOptions& options, std
   const bool is_device = ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
   opened->created_ = options.create_bytes > 0 && !is_device;
   BONSAI_RETURN_IF_ERROR(opened->created_ ? opened->create_file(options) : opened->open_file(options));
-  Status status = opened->prepare(options);
-  if (!status.ok()) {
-    if (opened->created_) static_cast<void>(opened->remove());
-    static_cast<void>(opened->shrink_back());
-    return status;
-  }
+  // Runs also when memory runs out.
+  struct Undo {
+    Mapping* made;
+    ~Undo() {
+      if (made != nullptr) made->undo_opening();
+    }
+  } undo{opened.get()};
+  BONSAI_RETURN_IF_ERROR(opened->prepare(options));
+  undo.made = nullptr;
   *mapping = std::move(opened);
   return Status::OK();
 }
@@ -365,6 +369,15 @@ Status Mapping::grow(uint64_t grow_bytes) {
   Status status = fits_file_size_limit(bytes_) ? allocate(bytes_before_) : os_error("enlarge", path_, EFBIG);
   if (status.ok() && ::fsync(file_.fd()) != 0) status = os_error("write back", path_, errno);
   return status;
+}
+
+void Mapping::undo_opening() {
+  static_cast<void>(shrink_back());
+  if (!created_) return;
+  try {
+    static_cast<void>(remove());
+  } catch (const std::bad_alloc&) {  // a file that is left is marked as unfinished: the next opening removes it
+  }
 }
 
 // A refused allocation may have enlarged the file in part, too. Should this fail, the pool is sound all the same.

@@ -112,6 +112,7 @@ class Mapping {
   Status grow(uint64_t grow_bytes);
   Status keep_name();
   Status map();
+  void undo_opening();
 
   const pid_t owner_;  // the process
   std::string path_;

@@ -167,6 +167,7 @@ class BonsaiEngine final : public Engine {
   Session& session() {
     std::unique_ptr<Session>& mine = sessions_.at(base::thread_ordinal());
     if (mine == nullptr) mine = db_->NewSession(kSessionDepthMax);
+    if (mine == nullptr) throw std::bad_alloc();
     return *mine;
   }
 

@@ -102,12 +102,8 @@ class Iterator {
   virtual void SeekToLast() = 0;
   virtual void Seek(std::string_view key) = 0;         // the first record at or after `key`
   virtual void SeekForPrev(std::string_view key) = 0;  // the last record at or before `key`
-  void SeekAfter(std::string_view key) { Seek(std::string(key).append(1, '\0')); }  // the first record after `key`
-  void SeekBefore(std::string_view key) {                                           // the last record before `key`
-    const std::string bound(key);
-    SeekForPrev(bound);
-    if (Valid() && this->key() == bound) Prev();
-  }
+  virtual void SeekAfter(std::string_view key) = 0;    // the first record after `key`
+  virtual void SeekBefore(std::string_view key) = 0;   // the last record before `key`
   virtual void Next() = 0;
   virtual void Prev() = 0;
   [[nodiscard]] virtual std::string_view key() const = 0;
@@ -137,10 +133,10 @@ class DB {
   // InvalidArgument (options, names, roles, secret; targets that do not belong together: from two pools, a copy of
   // another target, or an older copy from before the last open), NoSpace (file system full; no further thread or
   // memory), Unavailable (a node does not answer within Options::fabric_wait_ms_max). On error no existing file is
-  // changed, here or on a node, unless a medium fails while it is written. (A node's record of who had the pool last is
-  // no part of the pool.) Of several targets a copy of one from before
-  // such a failure may then be rejected as older than the others: put back copies of all targets from one time. A
-  // crashed pool is recovered first; recovery time grows with the number of dnodes and the log tail.
+  // changed, here or on a node, unless a medium fails, or memory runs out, while recovery writes to it. (A node's
+  // record of who had the pool last is no part of the pool.) Of several targets a copy of one from before such a
+  // failure may then be rejected as older than the others: put back copies of all targets from one time. A crashed pool
+  // is recovered first; recovery time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;
@@ -183,7 +179,8 @@ class DB {
   virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                         std::span<std::string> values, std::span<Status> statuses) = 0;
 
-  // A session of up to `depth` operations in flight at once, for one thread. A depth above 32 gains little.
+  // A session of up to `depth` operations in flight at once, for one thread. A depth above 32 gains little. Null when
+  // there is no memory for it.
   // Requires: 1 <= depth <= kSessionDepthMax; the session is destroyed before the DB is closed.
   virtual std::unique_ptr<Session> NewSession(size_t depth = 32) = 0;
 
@@ -201,8 +198,8 @@ class DB {
   // Takes a snapshot; any number may be open. Errors: Unavailable (more than Options::snapshots_max at once).
   virtual Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) = 0;
 
-  // An iterator over `options.snapshot`, or as of one moment during this call. Errors are in its status(). Requires: it
-  // is destroyed before the DB is closed.
+  // An iterator over `options.snapshot`, or as of one moment during this call. Errors are in its status(). Null when
+  // there is no memory for it. Requires: it is destroyed before the DB is closed.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
   // Returns when every update that returned before the call is durable. Waits only in mode kBuffered. Errors: IoError,
@@ -215,6 +212,8 @@ class DB {
   // data), Corruption (a range is damaged), IoError. Updates that were offloaded before the error stay offloaded.
   virtual Status Drain() = 0;
 
+  // When there is no memory for it, the medium has no name, and what is counted range by range is 0: bnodes, dnodes,
+  // dnode_records, dram_bytes.
   [[nodiscard]] virtual Stats GetStats() const = 0;
 
   // Syncs and closes. While a snapshot, iterator or session is still open, Close returns Busy and the store stays

@@ -86,7 +86,9 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
   const uintptr_t end = begin + memory.size();
   Mapped whole;
   std::string text_of_maps;
-  static_cast<void>(base::read_text("/proc/self/maps", SIZE_MAX, &text_of_maps));
+  if (!base::read_text("/proc/self/maps", SIZE_MAX, &text_of_maps)) {
+    return base::os_error("read", "/proc/self/maps", errno);
+  }
   std::istringstream maps(text_of_maps);
   for (std::string line; std::getline(maps, line);) {
     Mapped mapped;

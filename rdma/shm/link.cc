@@ -70,8 +70,9 @@ Outcome ShmEnd::perform(const WorkRequest& request, bool own) {
 
 Outcome ShmEnd::carry_out(const WorkRequest& request) {
   if (request.verb == Verb::kSend) return send(request);
-  const ShmView* const view = find_view(request.remote.key);
-  if (view == nullptr) return gone() ? Outcome::kUnreachable : Outcome::kRemoteAccess;
+  ShmView* view = nullptr;
+  const Outcome found = find_view(request.remote.key, &view);
+  if (found != Outcome::kDone) return gone() ? Outcome::kUnreachable : found;
   ShmTurn& turn = page().turn[side_];
   turn.enter(view->region.key);
   const Outcome outcome = gone()           ? Outcome::kUnreachable
@@ -121,19 +122,24 @@ Outcome ShmEnd::access(const ShmView& view, const WorkRequest& request) {
 }
 
 Outcome ShmEnd::send(const WorkRequest& request) {
-  if (!get_inbox()) return gone() ? Outcome::kUnreachable : Outcome::kReceiverNotReady;
+  const Outcome found = get_inbox();
+  if (found != Outcome::kDone) return gone() ? Outcome::kUnreachable : found;
   return far_inbox_->deliver(number_, {request.local.data(), request.local.bytes()});
 }
 
-ShmView* ShmEnd::find_view(uint64_t key) {
-  if (last_view_ != nullptr && last_view_->region.key == key) return last_view_;
-  auto found = views_.find(key);
-  if (found == views_.end()) {
-    ShmView view;
-    if (!get_view(key, &view)) return nullptr;
-    found = views_.emplace(key, view).first;
+Outcome ShmEnd::find_view(uint64_t key, ShmView** view) {
+  if (last_view_ == nullptr || last_view_->region.key != key) {
+    auto found = views_.find(key);
+    if (found == views_.end()) {
+      ShmView fresh;
+      const Outcome got = get_view(key, &fresh);
+      if (got != Outcome::kDone) return got;
+      found = views_.emplace(key, fresh).first;
+    }
+    last_view_ = &found->second;
   }
-  return last_view_ = &found->second;
+  *view = last_view_;
+  return Outcome::kDone;
 }
 
 void ShmEnd::drop_view(uint64_t key) {
@@ -144,56 +150,64 @@ void ShmEnd::drop_view(uint64_t key) {
   last_view_ = nullptr;
 }
 
-bool ShmEnd::get_view(uint64_t key, ShmView* view) {
-  if (far_ != nullptr) return far_->regions().view(key, view);
+Outcome ShmEnd::get_view(uint64_t key, ShmView* view) {
+  if (far_ != nullptr) return far_->regions().view(key, view) ? Outcome::kDone : Outcome::kRemoteAccess;
   ShmWire question, answer;
   std::vector<base::OsFile> files;
   question.say = ShmSay::kMap;
   question.key = key;
-  if (!ask(question, &answer, &files) || files.size() != 1 || answer.place >= ShmRegions::kRegionsMax) return false;
+  const Outcome answered = ask(question, Outcome::kRemoteAccess, &answer, &files);
+  if (answered != Outcome::kDone) return answered;
+  if (files.size() != 1 || answer.place >= ShmRegions::kRegionsMax) return Outcome::kRemoteAccess;
   view->region = {key, answer.base, answer.bytes};
   view->rights = {answer.read != 0, answer.write != 0, answer.atomic != 0};
   view->word = reinterpret_cast<const std::atomic<uint64_t>*>(far_table_->bytes().data()) + answer.place;
   const bool writable = view->rights.write || view->rights.atomic;
-  return map_backing(files[0], answer.offset, answer.bytes, writable, &view->mapping, &view->memory).ok();
+  const Status mapped = map_backing(files[0], answer.offset, answer.bytes, writable, &view->mapping, &view->memory);
+  return mapped.ok() ? Outcome::kDone : Outcome::kNoResources;
 }
 
-bool ShmEnd::get_inbox() {
-  if (far_inbox_ != nullptr) return true;
+Outcome ShmEnd::get_inbox() {
+  if (far_inbox_ != nullptr) return Outcome::kDone;
   if (far_ != nullptr) {
     far_inbox_ = far_->inbox();
-    return far_inbox_ != nullptr;
+    return far_inbox_ != nullptr ? Outcome::kDone : Outcome::kReceiverNotReady;
   }
   ShmWire question, answer;
   std::vector<base::OsFile> files;
   question.say = ShmSay::kInbox;
   std::unique_ptr<ShmInbox> inbox;
-  if (!ask(question, &answer, &files) || files.size() != 1) return false;
-  if (!ShmInbox::adopt(std::move(files[0]), answer.bytes, &inbox).ok()) return false;
+  const Outcome answered = ask(question, Outcome::kReceiverNotReady, &answer, &files);
+  if (answered != Outcome::kDone) return answered;
+  if (files.size() != 1) return Outcome::kReceiverNotReady;
+  const Status adopted = ShmInbox::adopt(std::move(files[0]), answer.bytes, &inbox);
+  if (!adopted.ok()) return adopted.IsInvalidArgument() ? Outcome::kReceiverNotReady : Outcome::kNoResources;
   far_inbox_ = std::move(inbox);
-  return true;
+  return Outcome::kDone;
 }
 
-bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsFile>* files) {
+Outcome ShmEnd::ask(const ShmWire& question, Outcome refused, ShmWire* answer, std::vector<base::OsFile>* files) {
   {
     const std::lock_guard lock(mutex_);
     answered_.reset();
   }
-  if (!socket_.send(question, {})) return false;
+  if (!socket_.send(question, {})) return Outcome::kUnreachable;
   // Blocks the whole thread, siblings included, because posting must not switch. This happens once per region.
   std::unique_lock lock(mutex_);
   static_cast<void>(base::wait_on(&answer_came_, &lock, kAnswerMsMax, [this] { return answered_ || gone_; }));
-  if (!answered_.has_value()) return false;
+  if (!answered_.has_value()) return Outcome::kUnreachable;
   *answer = *answered_;
   *files = std::move(answered_files_);
-  return answer->ok != 0;
+  if (answer->ok == 0) return refused;
+  return files_lost_ ? Outcome::kNoResources : Outcome::kDone;
 }
 
 bool ShmEnd::hear() {
   ShmWire message;
   std::vector<base::OsFile> files;
   for (;;) {
-    switch (socket_.receive(&message, &files)) {
+    const ShmSocket::Read read = socket_.receive(&message, &files);
+    switch (read) {
       case ShmSocket::Read::kNothing:
         return true;
       case ShmSocket::Read::kEnd: {
@@ -203,6 +217,7 @@ bool ShmEnd::hear() {
         return false;
       }
       case ShmSocket::Read::kMessage:
+      case ShmSocket::Read::kNoPlaces:
         break;
     }
     if (message.say == ShmSay::kMap || message.say == ShmSay::kInbox) {
@@ -212,6 +227,7 @@ bool ShmEnd::hear() {
     const std::lock_guard lock(mutex_);
     answered_ = message;
     answered_files_ = std::move(files);
+    files_lost_ = read == ShmSocket::Read::kNoPlaces;
     answer_came_.notify_all();
   }
 }

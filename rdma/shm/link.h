@@ -80,12 +80,14 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   Outcome carry_out(const WorkRequest& request);
   Outcome access(const ShmView& view, const WorkRequest& request);
   Outcome send(const WorkRequest& request);
-  ShmView* find_view(uint64_t key);
-  bool get_view(uint64_t key, ShmView* view);
+  // These return kDone, or why the request cannot be carried out.
+  Outcome find_view(uint64_t key, ShmView** view);
+  Outcome get_view(uint64_t key, ShmView* view);
   void drop_view(uint64_t key);
-  bool get_inbox();
-  // Sends a request to the other process and waits for its answer; false if there is none.
-  bool ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsFile>* files);
+  Outcome get_inbox();
+  // Sends a request to the other process and waits for its answer. kUnreachable if there is none; `refused` if that
+  // process has not what is asked for.
+  Outcome ask(const ShmWire& question, Outcome refused, ShmWire* answer, std::vector<base::OsFile>* files);
   bool hear();
   void answer(const ShmWire& question);
 
@@ -108,6 +110,7 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   std::condition_variable answer_came_;
   std::optional<ShmWire> answered_;
   std::vector<base::OsFile> answered_files_;
+  bool files_lost_ = false;  // those of the answer
 };
 
 }  // namespace bonsai::rdma

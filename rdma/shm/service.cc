@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <vector>
 
 #include "base/check.h"
@@ -14,6 +15,8 @@ namespace bonsai::rdma {
 
 namespace {
 thread_local const ShmService* service_of_this_thread = nullptr;
+
+constexpr uint64_t kPauseMs = 1;  // after a failure that may last
 }  // namespace
 
 // The last holder may be a Ready on the service's own thread, which cannot join itself. Then the thread stops, and the
@@ -60,15 +63,25 @@ void ShmService::wake() {
 
 void ShmService::run() {
   service_of_this_thread = this;
+  for (bool going = true; going;) {
+    try {
+      going = serve();
+    } catch (const std::bad_alloc&) {  // who waits for what got lost looks again, or gives up after a limit
+      base::sleep_ms(kPauseMs);
+    }
+  }
+}
+
+bool ShmService::serve() {
   std::vector<pollfd> ready;
   for (;;) {
     ready.assign(1, {wake_.fd(), POLLIN, 0});
     {
       const std::lock_guard lock(mutex_);
-      if (stop_) return;
+      if (stop_) return false;
       for (const auto& [fd, call] : watched_) ready.push_back({fd, POLLIN, 0});
     }
-    ::poll(ready.data(), ready.size(), -1);
+    if (::poll(ready.data(), ready.size(), -1) < 0) base::sleep_ms(kPauseMs);
     uint64_t count = 0;
     static_cast<void>(!::read(wake_.fd(), &count, sizeof count));
     for (size_t i = 1; i < ready.size(); ++i) {

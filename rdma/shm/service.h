@@ -30,6 +30,7 @@ class ShmService {
  private:
   ShmService() = default;
   void run();
+  bool serve();  // returns false when it is to stop
   void wake();
 
   std::recursive_mutex mutex_;  // held while a Ready runs

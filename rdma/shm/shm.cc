@@ -153,6 +153,10 @@ std::string process_of(const ShmSocket& socket) {
   return "process " + std::to_string(found.pid) + " of user " + std::to_string(found.uid);
 }
 
+Status too_many_files() {
+  return Status::NoSpace("the node is at its limit of open files; raise it there (ulimit -n)");
+}
+
 // Serves the first message on a connection that another process made. *own: the answer of the Admit.
 Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
              const ShmWire& hello, std::vector<base::OsFile>* files, ShmSocket* socket, Hello* own) {
@@ -166,12 +170,13 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   *own = {};
   std::unique_ptr<SharedMemory> page;
   BONSAI_RETURN_IF_ERROR(SharedMemory::make(sizeof(ShmPage), &page));
+  const base::OsFile table = listener->state->regions().table().read_only_file();
+  if (!table.is_open()) return too_many_files();
   answer.ok = 1;
   const std::shared_ptr<SharedMemory> shared = std::move(page);
   const auto end = std::make_shared<ShmEnd>(answer.hello.node, 1, shared, listener->state, std::move(*socket),
                                             std::move(far_table), service);
   auto peer = std::make_unique<ShmPeer>(hello.hello, end);
-  const base::OsFile table = listener->state->regions().table().read_only_file();
   listener->push(std::move(peer));
   // The answer is sent last: the other process may use the connection at once, and the receiver of its first request
   // then needs the connection for its answer.
@@ -195,7 +200,8 @@ bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shar
   }
   if (read == ShmSocket::Read::kEnd) return false;
   Hello own;
-  const Status status = greet(listener, service, hello, &files, socket, &own);
+  const Status status =
+      read == ShmSocket::Read::kNoPlaces ? too_many_files() : greet(listener, service, hello, &files, socket, &own);
   if (!status.ok() && socket->fd() == fd) refuse(*socket, status, own);
   return socket->fd() != fd;  // true: the connection's end is now watched under this number
 }
@@ -210,12 +216,15 @@ bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_
       listener->spare = base::OsFile();
       const ShmSocket refused = listener->socket.accept();
       if (refused.fd() < 0) return true;
-      refuse(refused, Status::NoSpace("the node is at its limit of open files; raise it there (ulimit -n)"));
+      refuse(refused, too_many_files());
       socket.reset();
     }
     if (!listener->spare.is_open()) listener->spare = spare_of(listener->socket);
     if (socket == nullptr) continue;
-    if (socket->fd() < 0) return true;
+    if (socket->fd() < 0) {
+      if (errno != EAGAIN && errno != EINTR) base::sleep_ms(1);  // the connection waits on: this thread must not spin
+      return true;
+    }
     int oldest = -1;
     {
       const std::lock_guard lock(listener->mutex);
@@ -306,7 +315,11 @@ class ShmWorker final : public Worker {
     ShmSocket socket;
     for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
       if (const auto listener = find(address)) return connect_here(listener, own, peer, challenge);
-      if (network_->service != nullptr && ShmSocket::connect(network_->path(address), &socket).ok()) break;
+      if (network_->service != nullptr) {
+        const Status reached = ShmSocket::connect(network_->path(address), &socket);
+        if (reached.ok()) break;
+        if (!reached.IsUnavailable()) return reached;
+      }
       if (wait.expired()) return Status::Unavailable("nobody listens at " + address + "; start that node");
     }
     challenge->listener = address;
@@ -429,14 +442,19 @@ class ShmWorker final : public Worker {
     hello.say = ShmSay::kHello;
     hello.hello = own;
     const base::OsFile table = regions_->table().read_only_file();
+    if (!table.is_open()) return base::os_error("share", "the table of regions", errno);
     ShmSocket::Read read = ShmSocket::Read::kNothing;
-    if (!socket.send(hello, {table.fd()})) read = ShmSocket::Read::kEnd;
+    if (!socket.send(hello, {table.fd()})) {  // the other node is gone, or has refused before it was greeted
+      read = socket.receive(&answer, &files);
+      if (read == ShmSocket::Read::kNothing) read = ShmSocket::Read::kEnd;
+    }
     for (base::BoundedWait wait("fabric.connect", limit_ms); read == ShmSocket::Read::kNothing; wait.pause()) {
       read = socket.receive(&answer, &files);
       if (read == ShmSocket::Read::kNothing && wait.expired()) return wait.status();
     }
     if (read == ShmSocket::Read::kEnd)
       return Status::Unavailable("the other node left while it was being connected to");
+    if (read == ShmSocket::Read::kNoPlaces) return base::os_error("receive", "the other node's memory", EMFILE);
     if (answer.ok == 0) {
       *challenge = challenge_of(answer.hello, challenge->listener);
       return base::status_from_wire(answer.status, answer.text.data());

@@ -4,6 +4,7 @@
 #include "rdma/shm/shm.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +20,9 @@
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
+#include "rdma/registered_memory.h"
 #include "rdma/shared_memory.h"
 #include "rdma/shm/backing.h"
 #include "rdma/shm/inbox.h"
@@ -448,6 +451,69 @@ TEST(ShmBetweenProcesses, TheFileOfAMappingIsFoundWhileOthersComeAndGo) {
       }
     });
   }
+}
+
+// While this lives, this process gets `more` descriptors and no other.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t more) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit enough{std::min<rlim_t>(before_.rlim_cur, 1024), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &enough), 0);
+    for (base::OsFile taken = base::make_event(); taken.is_open(); taken = base::make_event()) {
+      taken_.push_back(std::move(taken));
+    }
+    EXPECT_GE(taken_.size(), more);
+    taken_.resize(taken_.size() - std::min(more, taken_.size()));
+  }
+  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<base::OsFile> taken_;
+};
+
+// Each step that lacks a descriptor, here or at the other node, says so. None ends as a wait that has reached its
+// limit. Both nodes go on when there are descriptors again.
+TEST(ShmBetweenProcesses, WhoLacksADescriptorIsToldSo) {
+  const bonsai::testing::TempFolder folder;
+  const ShmOptions options{.folder = folder.path()};
+  ShmNetwork there(options), here(options);  // without a listener in common they talk as two processes do
+  const auto server = there.make_fabric(), client = here.make_fabric();
+  std::unique_ptr<Worker> serving;
+  std::unique_ptr<RegisteredMemory> served, local;
+  ASSERT_TRUE(server->make_worker(&serving).ok() && serving->listen("server", {}, {}).ok());
+  ASSERT_TRUE(RegisteredMemory::make(*server, 4096, Rights::all(), &served).ok());
+  ASSERT_TRUE(RegisteredMemory::make(*client, 4096, Rights::none(), &local).ok());
+  const auto use = [&] {
+    std::unique_ptr<Worker> worker;
+    Status status = client->make_worker(&worker);
+    std::unique_ptr<Peer> peer;
+    if (status.ok()) status = worker->connect("server", {}, kShmLimitMs, &peer);
+    WorkList list;
+    if (status.ok()) list.read(*peer, served->remote().at(0), local->slice(0, 4096));
+    if (status.ok()) status = worker->run(&list, kShmLimitMs);
+    std::unique_ptr<RegisteredMemory> more;
+    if (status.ok()) status = RegisteredMemory::make(*client, 4096, Rights::all(), &more);
+    return status;
+  };
+  size_t refused = 0, done = 0;
+  for (size_t more = 0; more < 20; ++more) {
+    SCOPED_TRACE(more);
+    Status status;
+    {
+      const FewDescriptors few(more);
+      status = use();
+    }
+    ++(status.ok() ? done : refused);
+    EXPECT_TRUE(status.ok() || status.ToString().find("ulimit -n") != std::string::npos) << status.ToString();
+    const Status again = use();
+    EXPECT_TRUE(again.ok()) << again.ToString();
+  }
+  EXPECT_GT(refused, 3u);
+  EXPECT_GT(done, 0u);
 }
 
 TEST(ShmInboxTest, ASenderThatDiesAmidAMessageLeavesTheInboxUsable) {

@@ -53,13 +53,16 @@ ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* 
   header.msg_control = control;
   header.msg_controllen = sizeof control;
   std::vector<base::OsFile> received;
-  const ssize_t n = base::receive_message(fd(), &header, &received);
+  ssize_t n = base::receive_message(fd(), &header, &received);
+  // The other end has closed with messages unread. This is reported once; what it sent before comes afterwards.
+  if (n < 0 && errno == ECONNRESET) n = base::receive_message(fd(), &header, &received);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return Read::kNothing;
   *files = std::move(received);
   message->text.back() = '\0';
-  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;  // else a longer message would look whole
-  const bool whole = n == static_cast<ssize_t>(sizeof *message) && !truncated && message->magic == ShmWire::kMagic;
-  return whole ? Read::kMessage : Read::kEnd;
+  const bool longer = (header.msg_flags & MSG_TRUNC) != 0;  // and would look whole
+  const bool whole = n == static_cast<ssize_t>(sizeof *message) && !longer && message->magic == ShmWire::kMagic;
+  if (!whole) return Read::kEnd;
+  return (header.msg_flags & MSG_CTRUNC) != 0 ? Read::kNoPlaces : Read::kMessage;
 }
 
 Status ShmSocket::listen(const std::string& path, ShmSocket* socket, base::OsFile* lock) {

@@ -40,7 +40,12 @@ static_assert(std::is_trivially_copyable_v<ShmWire>);
 // A stream of messages with descriptors. Never blocks.
 class ShmSocket {
  public:
-  enum class Read : uint8_t { kMessage, kNothing, kEnd };
+  enum class Read : uint8_t {
+    kMessage,
+    kNothing,
+    kEnd,       // also for an invalid message
+    kNoPlaces,  // a message whose descriptors found no place here (ulimit -n); they are lost
+  };
 
   ShmSocket() = default;
   explicit ShmSocket(base::OsFile file) : file_(std::move(file)) {}
@@ -48,12 +53,11 @@ class ShmSocket {
   [[nodiscard]] int fd() const { return file_.fd(); }
   // False when the other end is gone or does not read.
   bool send(const ShmWire& message, std::initializer_list<int> files) const;
-  // kEnd also for an invalid message.
   Read receive(ShmWire* message, std::vector<base::OsFile>* files) const;
 
   // Errors: InvalidArgument (too long a path), Busy (a living process listens there), IoError.
   static Status listen(const std::string& path, ShmSocket* socket, base::OsFile* lock);
-  // Errors: Unavailable (no process listens).
+  // Errors: Unavailable (no process listens), InvalidArgument (too long a path), IoError (no further descriptor).
   static Status connect(const std::string& path, ShmSocket* socket);
   // Not open (fd() < 0) when no connection waits.
   [[nodiscard]] ShmSocket accept() const;

@@ -35,5 +35,20 @@ TEST(ShmWire, OnlyAMessageOfTheOneSizeIsTaken) {
   EXPECT_EQ(received(2 * sizeof(ShmWire)), ShmSocket::Read::kEnd);
 }
 
+// As of a node that refuses a connection before it has read the greeting.
+TEST(ShmWire, WhatWasSentBeforeTheOtherEndClosedIsReceived) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+  ShmSocket other{base::OsFile(ends[0])};
+  const ShmSocket receiver{base::OsFile(ends[1])};
+  ASSERT_TRUE(receiver.send({}, {}));
+  ASSERT_TRUE(other.send({}, {}));
+  other = ShmSocket();  // closes
+  ShmWire taken;
+  std::vector<base::OsFile> files;
+  EXPECT_EQ(receiver.receive(&taken, &files), ShmSocket::Read::kMessage);
+  EXPECT_EQ(receiver.receive(&taken, &files), ShmSocket::Read::kEnd);
+}
+
 }  // namespace
 }  // namespace bonsai::rdma

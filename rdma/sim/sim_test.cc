@@ -185,7 +185,7 @@ class Cluster {
   std::array<std::array<Expected, kServers>, kClients> expected_;
   size_t clients_done_ = 0;
   Traffic traffic_;
-  std::array<uint64_t, 8> outcomes_{};
+  std::array<uint64_t, kOutcomes> outcomes_{};
 };
 
 struct Cluster::Client {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -86,7 +87,10 @@ void Events::run() {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_.get(), &event) != 0) continue;
     const rdma_cm_id* const id = event->listen_id != nullptr ? event->listen_id : event->id;
-    static_cast<EventSink*>(id->context)->on_event(*event);
+    try {
+      static_cast<EventSink*>(id->context)->on_event(*event);
+    } catch (const std::bad_alloc&) {  // who waits for it gives up after a limit
+    }
     rdma_ack_cm_event(event);
   }
 }

@@ -370,18 +370,26 @@ Status VerbsWorker::set_receive_ring(Slice memory, size_t message_bytes_max) {
   ring_ = memory;
   message_bytes_max_ = message_bytes_max;
   const size_t slots = std::min<size_t>(memory.bytes() / message_bytes_max, device_.receives_max());
-  for (size_t slot = 0; slot < slots; ++slot) offer_buffer(slot);
+  for (size_t slot = 0; slot < slots; ++slot) {
+    if (const int error = offer_buffer(slot); error != 0) {
+      return Status::IoError(device_.name() + " takes no receive buffer: " + reason(error) +
+                             "; look at the device (rdma link, dmesg)");
+    }
+  }
   return Status::OK();
 }
 
-void VerbsWorker::offer_buffer(size_t slot) {
+// Returns an error number, or 0. A device that refuses has failed: its connections end, and this buffer is not missed.
+int VerbsWorker::offer_buffer(size_t slot) {
   BONSAI_CHECK((slot + 1) * message_bytes_max_ <= ring_.bytes());
   ibv_sge piece = {reinterpret_cast<uint64_t>(ring_.data() + slot * message_bytes_max_),
                    static_cast<uint32_t>(message_bytes_max_),
                    static_cast<const VerbsRegion*>(ring_.region())->local_key()};
   ibv_recv_wr wr = {kReceive | slot, nullptr, &piece, 1};
   ibv_recv_wr* refused = nullptr;
-  BONSAI_CHECK(ibv_post_srq_recv(receives_.get(), &wr, &refused) == 0);
+  const int error = ibv_post_srq_recv(receives_.get(), &wr, &refused);
+  BONSAI_CHECK(error != ENOMEM);  // the queue has room for all slots
+  return error;
 }
 
 void VerbsWorker::complete_receive(const ibv_wc& completion) {
@@ -396,7 +404,8 @@ void VerbsWorker::complete_receive(const ibv_wc& completion) {
       known = listener_ != nullptr && listener_->find(completion.qp_num, &from);
     }
   }
-  if (!known) return offer_buffer(slot);  // a message that was too long, or whose connection ended halfway
+  if (!known)
+    return static_cast<void>(offer_buffer(slot));  // a message that was too long, or whose connection ended halfway
   arrived_.push_back({slot, completion.byte_len, from});
 }
 
@@ -409,7 +418,7 @@ bool VerbsWorker::try_receive(Message* message) {
   return true;
 }
 
-void VerbsWorker::release_buffer(size_t slot) { offer_buffer(slot); }
+void VerbsWorker::release_buffer(size_t slot) { static_cast<void>(offer_buffer(slot)); }
 
 // ---- waiting
 

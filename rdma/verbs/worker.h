@@ -126,7 +126,7 @@ class VerbsWorker final : public Worker {
   void close(VerbsPeer* peer);
   void look_after_peers();
   void block();
-  void offer_buffer(size_t slot);
+  int offer_buffer(size_t slot);
 
   const Device& device_;
   Events& events_;
