@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `bonsai-bench fabric` between two virtual machines with Soft-RoCE, beside perftest: one command, no hardware.
+# `bonsai-bench experiment fabric` between two virtual machines with Soft-RoCE, beside perftest: no hardware.
 set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/fabric-bench.sh [FLAG...]
 
 Starts two guests (scripts/testbed.sh), measures the fabric between them beside perftest, writes results/fabric on this
-machine and takes the guests down again: about 12 minutes. Each FLAG is passed on to `bonsai-bench fabric` after
-these: --sizes=64,4096 --batches=1 --depths=1,16 (bonsai-bench --help explains; --repeat=3 is quicker).
+machine and takes the guests down again: about 12 minutes. Each FLAG is passed on to `bonsai-bench experiment
+fabric` after these: --sizes=64,4096 --batches=1 --depths=1,16 (bonsai-bench --help explains; --repeat=3 is quicker).
   OUT  folder for the results (default results/fabric)
 Times are those of emulated processors: only ratios mean anything, and only on a machine that does nothing else.
 TEXT
@@ -35,7 +35,8 @@ trap cleanup EXIT
 "$testbed" up 2
 "$testbed" exec 2 "setsid '$bench' fabric --serve=10.66.0.2:7000 >/run/serve.log 2>&1 </dev/null &"
 flags=(--sizes=64,4096 --batches=1 --depths=1,16 "$@")
-"$testbed" exec 1 "cd /run && '$bench' fabric --peer=10.66.0.2:7000 ${flags[*]@Q} --out='$BONSAI_TESTBED/share/out'"
+measure="'$bench' experiment fabric --peer=10.66.0.2:7000 ${flags[*]@Q}"
+"$testbed" exec 1 "cd /run && $measure --out='$BONSAI_TESTBED/share/out'"
 mkdir -p "$out"
 cp "$BONSAI_TESTBED"/share/out/* "$out/"
 echo "on this machine: $out/report.html"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kind of JSON file in a directory of results that has a section of its own in report.html. A file adds its kind by a
-// variable `const Registered<PagePart>`.
+// A kind of JSON file in a directory of results that has a section of its own in report.html. Its members `name` and
+// `title` are in the table of contents. A file adds its kind by a variable `const Registered<PagePart>`.
 #ifndef BONSAI_BENCH_PAGES_PAGE_PART_H_
 #define BONSAI_BENCH_PAGES_PAGE_PART_H_
 
@@ -18,7 +18,6 @@ struct PagePart {
   std::string (*section)(const nlohmann::ordered_json& json);
   // Where its section is among all sections; equals are in the order of the names of the files.
   size_t (*place)(const nlohmann::ordered_json& json);
-  bool is_listed;  // in the table of contents, by its members `name` and `title`
 };
 
 }  // namespace bonsai::bench

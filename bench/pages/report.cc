@@ -472,7 +472,6 @@ std::string contents(const std::vector<Json>& parts) {
   if (parts.size() <= kSeenAtOnce) return {};
   std::string out = "<nav aria-label=\"Experiments\"><ul class=\"contents\">\n";
   for (const Json& one : parts) {
-    if (!part_of(one)->is_listed) continue;
     const std::string name = escaped(one.at("name").get<std::string>());
     out += "<li><a href=\"#" + name + "\">" + name + "</a> <span class=\"soft\">" +
            escaped(one.at("title").get<std::string>()) + "</span></li>\n";

@@ -175,15 +175,16 @@ class Tests:
         bench, out = self.programs.parent / "bin" / "bonsai-bench", self.testbed.share / "fabric"
         serve = f"setsid {bench} fabric --serve=10.66.0.2:7100 --once >/run/serve.log 2>&1 </dev/null &"
         self.testbed.run("exec", 2, serve)
-        print(self.testbed.run("exec", 1, f"cd /run; {bench} fabric --peer=10.66.0.2:7100 --requests=read,write "
-                               f"--sizes=64 --batches=1 --depths=1 --repeat=1 --cell-ms=50 --out={out}"), end="")
+        print(self.testbed.run("exec", 1, f"cd /run; {bench} experiment fabric --peer=10.66.0.2:7100 "
+                               "--requests=read,write --sizes=64 --batches=1 --depths=1 --repeat=1 --cell-ms=50 "
+                               f"--out={out}"), end="")
         fabric = json.loads((out / "fabric.json").read_text())
-        subject = fabric["subjects"][0]
-        assert "SOFTWARE RDMA" in subject["label"] and "lost additions 0" in subject["litmus"], subject
+        label = fabric["labels"][0]
+        assert label.startswith("verbs: SOFTWARE RDMA") and "litmus tests: lost additions 0" in label, label
         assert len(fabric["rows"]) == 2, fabric["rows"]
         for row in fabric["rows"]:
             assert row["messages_per_s"] > 0, row
-            assert row["ratio"] is not None or shutil.which(row["perftest"] or "ib_read_lat") is None, fabric["notes"]
+            assert row["ratio"] is not None or shutil.which(row["perftest"] or "ib_read_lat") is None, fabric["labels"]
 
     def test_rivals_keep_their_budgets(self):
         for program in ("bench_rivals_test", "bench_clover_test", "bench_paging_test"):

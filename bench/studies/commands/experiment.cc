@@ -239,6 +239,7 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
   }
   BONSAI_RETURN_IF_ERROR(repeat_of_flags(&request->plan.repeat));
   BONSAI_RETURN_IF_ERROR(config_of_flags(Properties(), &request->plan.config));
+  BONSAI_RETURN_IF_ERROR(fabric_of_flags(&request->plan.fabric));
   request->plan.scale = FLAGS_scale == "paper" ? Scale::kPaper : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
   request->resumes = name == kAllExperiments;
   request->plan.threads_max = request->plan.config.threads;

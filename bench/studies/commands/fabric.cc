@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bonsai-bench fabric`.
+// `bonsai-bench fabric`, the far side of the experiment `fabric`; and the flags of both.
 #include <gflags/gflags.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "admin/flag_parser.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "bench/cli/command.h"
 #include "bench/cli/flag_reader.h"
 #include "bench/cli/flags.h"
-#include "bench/pages/report.h"
-#include "bench/report/terminal.h"
-#include "bench/results/machine.h"
 #include "bench/studies/commands/requests.h"
-#include "bench/studies/fabric/report.h"
 #include "bench/studies/fabric/run.h"
 
 DEFINE_string(providers, "", "providers of the fabric, separated by commas");
@@ -31,74 +24,48 @@ DEFINE_uint64(cell_ms, 0, "milliseconds of each measurement");
 DEFINE_string(waits, "poll", "poll or block");
 DEFINE_string(device, "", "RDMA device");
 DEFINE_bool(perftest, true, "compare with perftest");
-DECLARE_string(out);
 
 namespace bonsai::bench {
 namespace {
 
 constexpr uint64_t kCellMsMax = 600'000;
-constexpr unsigned kFabricRuns = 9;
 
-int failed(const char* what, const Status& status, const std::atomic<bool>& interrupted) {
-  std::fprintf(stderr, "bonsai-bench: fabric%s: %s\n", what, status.ToString().c_str());
+int serve(const ServeRequest& request, const std::atomic<bool>& interrupted) {
+  const RunListener listener{
+      .on_phase = {},
+      .on_progress = {},
+      .on_result = {},
+      .on_note = [](const std::string& note) { std::fprintf(stderr, "note: %s\n", note.c_str()); },
+      .on_left_out = {}};
+  const Status status = serve_fabric(request.address, request.config, request.once, interrupted, listener);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bonsai-bench: fabric --serve: %s\n", status.ToString().c_str());
   return interrupted ? kExitInterrupted : kExitFailures;
-}
-
-int run_session_of(const FabricRequest& request, const std::atomic<bool>& interrupted) {
-  StatusLine line(stderr, isatty(2) == 1);
-  const FabricListener listener{.on_progress = [&line](const std::string& doing) { line.show_text(doing); },
-                                .on_note =
-                                    [&line](const std::string& note) {
-                                      line.clear();
-                                      std::fprintf(stderr, "note: %s\n", note.c_str());
-                                    }};
-  if (request.serve) {
-    const Status status = serve_fabric(*request.serve, request.config, request.once, interrupted, listener);
-    return status.ok() ? 0 : failed(" --serve", status, interrupted);
-  }
-  FabricReport report;
-  describe_machine(&report.manifest);
-  report.manifest.flags = flag_values();
-  Status status = run_fabric_cells(request.config, interrupted, listener, &report);
-  line.clear();
-  if (!status.ok()) return failed("", status, interrupted);
-  for (const FabricSubject& subject : report.subjects) {
-    report.manifest.emulated.push_back(subject.name + ": " + subject.label);
-  }
-  const nlohmann::ordered_json json = fabric_json(report);
-  std::printf("%s", fabric_table(json).c_str());
-  status = write_fabric(request.out_dir, json);
-  if (status.ok()) status = write_report(request.out_dir);
-  if (!status.ok()) return failed("", status, interrupted);
-  std::printf("results: %s/fabric.json\nreport: %s/report.html\n", request.out_dir.c_str(), request.out_dir.c_str());
-  return 0;
 }
 
 int run_words(const std::vector<std::string>& words) {
   if (Status status = read_flags(words); !status.ok()) return usage_error(status);
-  FabricRequest request;
-  if (Status status = fabric_of_flags(&request); !status.ok()) return usage_error(status);
-  return run_session_of(request, catch_interrupts());
+  ServeRequest request;
+  if (Status status = serve_of_flags(&request); !status.ok()) return usage_error(status);
+  return serve(request, catch_interrupts());
 }
 
 constexpr const char* kUse =
-    "  bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device\n";
+    "  bonsai-bench fabric --serve=ADDR [--once]   be the far side of the experiment `fabric`, for another node\n";
 
-constexpr const char* kExamples = R"(  bonsai-bench fabric
+constexpr const char* kExamples = R"(  bonsai-bench experiment fabric
       Times and rates of READ, WRITE, CAS, FAA and SEND by size, batch and depth: on shm between two processes, on sim
-      in virtual time, and on this machine's RDMA device if it has one.
+      in virtual time, and on this machine's RDMA device, beside perftest, if it has one.
   bonsai-bench fabric --serve=10.0.0.2:7000        on one node, and on the other
-  bonsai-bench fabric --peer=10.0.0.2:7000 --sizes=64,4096 --depths=1,16
+  bonsai-bench experiment fabric --peer=10.0.0.2:7000 --sizes=64,4096 --depths=1,16
       Between two machines. scripts/fabric-bench.sh does that in two virtual machines with Soft-RoCE.
 )";
 
 constexpr const char* kFlags = R"(
-The fabric (beside --repeat, of which the default is 9 here, and --out)
+The experiment fabric (beside --repeat, of which the default is 9 here, and --out)
   --providers=LIST      of shm, sim and verbs                                        [all that this machine has]
-  --serve=ADDR          be the far side there: HOST:PORT of an RDMA network, or FOLDER/NAME for shm. It lets every node
-                        of that network read and write memory of its own and start perftest, and no more. With --once
-                        it ends when the first node disconnects.
-  --peer=ADDR           the far side is there                                        [one is started here]
+  --peer=ADDR           the far side is there: HOST:PORT of an RDMA network, or FOLDER/NAME for shm
+                                                                                     [one is started here]
   --requests=LIST       of read, write, cas, faa, send                               [all]
   --sizes=LIST          bytes of a request                                           [64,512,4096,32768]
   --batches=LIST        requests in one doorbell                                     [1,8,32]
@@ -109,7 +76,10 @@ The fabric (beside --repeat, of which the default is 9 here, and --out)
   --waits=HOW           poll: without end; block: at once, woken by the device. verbs and perftest  [poll]
   --device=NAME         the RDMA device                                              [found]
   --perftest=BOOL       run ib_read_lat and the like at both ends, taking turns      [true]
-  DIR/fabric.json, .csv, .svg and a section of DIR/report.html: medians (docs/results.md)
+Its far side, bonsai-bench fabric (beside --waits and --device)
+  --serve=ADDR          the address to serve, as for --peer. Every node of that network may then read and write memory
+                        of this program's own and start perftest, and no more.
+  --once                end when the first node disconnects
 )";
 
 const Registered<Command> kCommand("studies/fabric", []() -> std::vector<Command> {
@@ -117,43 +87,55 @@ const Registered<Command> kCommand("studies/fabric", []() -> std::vector<Command
       {.name = "fabric", .run = run_words, .use = kUse, .examples = kExamples, .flags = kFlags, .flag = "providers"}};
 });
 
+// What both ends have.
+Status read_end(FabricConfig* config) {
+  config->device = FLAGS_device;
+  return read_either("waits", FLAGS_waits, "poll", "block", &config->blocks);
+}
+
 }  // namespace
 
-Status fabric_of_flags(FabricRequest* request) {
-  FabricConfig& config = request->config;
-  config.providers = split(FLAGS_providers);
-  for (const std::string& provider : config.providers) {
-    if (provider != "shm" && provider != "sim" && provider != "verbs") {
-      return Status::InvalidArgument("--providers=" + FLAGS_providers + ": '" + provider +
-                                     "' is unknown; give some of shm,sim,verbs");
+Status serve_of_flags(ServeRequest* request) {
+  if (FLAGS_serve.empty()) {
+    return Status::InvalidArgument(
+        "no address to serve; give --serve=ADDR to be the far side, or measure by bonsai-bench experiment fabric "
+        "[flags]");
+  }
+  if (!FLAGS_peer.empty()) return Status::InvalidArgument("--serve and --peer: one end is one of them");
+  BONSAI_RETURN_IF_ERROR(parse_fabric_address("serve", FLAGS_serve, &request->address));
+  request->once = FLAGS_once;
+  return read_end(&request->config);
+}
+
+Status fabric_of_flags(FabricConfig* config) {
+  if (!FLAGS_serve.empty()) {
+    return Status::InvalidArgument("--serve is for the far side: bonsai-bench fabric --serve=" + FLAGS_serve +
+                                   " there, and --peer here");
+  }
+  for (const std::string& name : split(FLAGS_providers)) {
+    config->providers.push_back(find_fabric_provider(name));
+    if (config->providers.back() == nullptr) {
+      return Status::InvalidArgument("--providers=" + FLAGS_providers + ": '" + name + "' is unknown; give some of " +
+                                     fabric_provider_names());
     }
   }
-  const auto read_address = [](const char* flag, const std::string& text, std::optional<FabricAddress>* address) {
-    return text.empty() ? Status::OK() : parse_fabric_address(flag, text, &address->emplace());
-  };
-  BONSAI_RETURN_IF_ERROR(read_address("serve", FLAGS_serve, &request->serve));
-  BONSAI_RETURN_IF_ERROR(read_address("peer", FLAGS_peer, &config.peer));
-  if (request->serve && config.peer) return Status::InvalidArgument("--serve and --peer: one end is one of them");
-  if (config.peer && !config.providers.empty()) {
+  if (!FLAGS_peer.empty()) {
+    BONSAI_RETURN_IF_ERROR(parse_fabric_address("peer", FLAGS_peer, &config->peer.emplace()));
+  }
+  if (config->peer && !config->providers.empty()) {
     return Status::InvalidArgument("--peer and --providers both select what to measure; give one of them");
   }
-  BONSAI_RETURN_IF_ERROR(parse_verbs("requests", FLAGS_requests, &config.grid.verbs));
+  FabricGrid& grid = config->grid;
+  BONSAI_RETURN_IF_ERROR(parse_verbs("requests", FLAGS_requests, &grid.verbs));
   BONSAI_RETURN_IF_ERROR(
-      parse_counts("sizes", FLAGS_sizes, kFabricBytesMin, kFabricBytesMax, sizeof(uint64_t), &config.grid.sizes));
-  BONSAI_RETURN_IF_ERROR(parse_counts("batches", FLAGS_batches, 1, kFabricBatchMax, 1, &config.grid.batches));
-  BONSAI_RETURN_IF_ERROR(parse_counts("depths", FLAGS_depths, 1, kFabricDepthMax, 1, &config.grid.depths));
+      parse_counts("sizes", FLAGS_sizes, kFabricBytesMin, kFabricBytesMax, sizeof(uint64_t), &grid.sizes));
+  BONSAI_RETURN_IF_ERROR(parse_counts("batches", FLAGS_batches, 1, kFabricBatchMax, 1, &grid.batches));
+  BONSAI_RETURN_IF_ERROR(parse_counts("depths", FLAGS_depths, 1, kFabricDepthMax, 1, &grid.depths));
   BONSAI_RETURN_IF_ERROR(check_range("cell-ms", FLAGS_cell_ms, 0, kCellMsMax));
-  unsigned repeat = 0;
-  BONSAI_RETURN_IF_ERROR(repeat_of_flags(&repeat));
-  BONSAI_RETURN_IF_ERROR(read_either("waits", FLAGS_waits, "poll", "block", &config.blocks));
-  if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
-  config.cell_ms = FLAGS_cell_ms;
-  config.runs = admin::flag_given("repeat") ? repeat : kFabricRuns;
-  request->once = FLAGS_once;
-  config.device = FLAGS_device;
-  config.perftest = FLAGS_perftest;
-  request->out_dir = FLAGS_out;
-  return Status::OK();
+  config->cell_ms = FLAGS_cell_ms;
+  config->perftest = FLAGS_perftest;
+  if (admin::flag_given("repeat")) BONSAI_RETURN_IF_ERROR(repeat_of_flags(&config->runs));
+  return read_end(config);
 }
 
 }  // namespace bonsai::bench

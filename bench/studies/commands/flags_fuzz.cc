@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the command line of `bonsai-bench fabric`: any words are refused with a remedy, or give a request within its
-// bounds.
+// Fuzzes the command lines of the experiment `fabric` and of its far side: any words are refused with a remedy, or give
+// a request within its bounds.
 #include <gflags/gflags.h>
 
 #include <string>
@@ -16,14 +16,16 @@ namespace {
 
 void run(std::string_view input) {
   const google::FlagSaver saver;
-  FabricRequest fabric;
-  Status status = read_flags(split(std::string(input), '\n'));
-  if (status.ok()) status = fabric_of_flags(&fabric);
-  if (status.ok()) {
-    BONSAI_CHECK(!fabric_cells(fabric.config.grid).empty() && fabric.config.runs >= 1);
-  } else {
-    BONSAI_CHECK(!status.message().empty());
-  }
+  const Status status = read_flags(split(std::string(input), '\n'));
+  FabricConfig config;
+  ServeRequest request;
+  const Status near = status.ok() ? fabric_of_flags(&config) : status;
+  const Status far = status.ok() ? serve_of_flags(&request) : status;
+  BONSAI_CHECK(near.ok() || !near.message().empty());
+  BONSAI_CHECK(far.ok() || !far.message().empty());
+  BONSAI_CHECK(!near.ok() || (!fabric_cells(config.grid).empty() && config.runs >= 1));
+  BONSAI_CHECK(!far.ok() || request.address.provider != nullptr);
+  BONSAI_CHECK(!near.ok() || !far.ok());  // a command line is for one end
 }
 
 std::vector<std::string> seeds() {

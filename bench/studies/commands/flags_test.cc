@@ -89,32 +89,66 @@ TEST_F(StudyFlags, OfAnExperiment) {
 }
 
 TEST_F(StudyFlags, OfTheFabric) {
-  FabricRequest request;
-  ASSERT_TRUE(make({}, fabric_of_flags, &request).ok());
-  EXPECT_FALSE(request.serve.has_value());
-  EXPECT_EQ(request.config.runs, 9U);
+  FabricConfig config;
+  ASSERT_TRUE(make({}, fabric_of_flags, &config).ok());
+  EXPECT_TRUE(config.providers.empty());
+  EXPECT_FALSE(config.peer.has_value());
+  EXPECT_EQ(config.runs, 9U);
+  EXPECT_EQ(fabric_cells(config.grid).size(), 38U);
+  config = {};
   ASSERT_TRUE(make({"--providers=shm,sim", "--requests=cas", "--sizes=8,65536", "--batches=32", "--depths=64",
-                    "--repeat=2", "--waits=block", "--perftest=false", "--once", "--out=here"},
-                   fabric_of_flags, &request)
+                    "--repeat=2", "--waits=block", "--perftest=false"},
+                   fabric_of_flags, &config)
                   .ok());
-  EXPECT_EQ(request.config.providers, (Words{"shm", "sim"}));
-  EXPECT_EQ(request.config.runs, 2U);
-  EXPECT_TRUE(request.config.blocks);
-  EXPECT_TRUE(request.once);
-  EXPECT_FALSE(request.config.perftest);
-  EXPECT_EQ(request.out_dir, "here");
+  ASSERT_EQ(config.providers.size(), 2U);
+  EXPECT_EQ(config.providers[0]->name, "shm");
+  EXPECT_EQ(config.providers[1]->name, "sim");
+  EXPECT_EQ(config.runs, 2U);
+  EXPECT_TRUE(config.blocks);
+  EXPECT_FALSE(config.perftest);
   const auto refuses = [&](const Words& words, const Words& says) {
-    refused<FabricRequest>(words, says, fabric_of_flags);
+    refused<FabricConfig>(words, says, fabric_of_flags);
   };
   refuses({"--providers=shm,ib"}, {"'ib' is unknown", "shm,sim,verbs"});
   refuses({"--sizes=7"}, {"'7' is out of bounds", "multiples of 8"});
   refuses({"--batches=0"}, {"'0' is out of bounds"});
   refuses({"--depths="}, {"--depths"});
   refuses({"--requests=read,,cas"}, {"no request"});
-  refuses({"--peer=a:1", "--serve=b:1"}, {"one end is one of them"});
+  refuses({"--serve=b:1"}, {"--serve is for the far side", "bonsai-bench fabric --serve=b:1"});
   refuses({"--peer=a:1", "--providers=shm"}, {"give one of them"});
   refuses({"--peer=a:99999"}, {"--peer=a:99999"});
   refuses({"--waits=spin"}, {"--waits=spin", "poll or block"});
+}
+
+TEST_F(StudyFlags, OfTheFarSideOfTheFabric) {
+  ServeRequest request;
+  ASSERT_TRUE(make({"--serve=/tmp/folder/name"}, serve_of_flags, &request).ok());
+  EXPECT_EQ(request.address.provider->name, "shm");
+  EXPECT_FALSE(request.once);
+  EXPECT_FALSE(request.config.blocks);
+  ASSERT_TRUE(make({"--serve=b:1", "--once", "--waits=block", "--device=rxe0"}, serve_of_flags, &request).ok());
+  EXPECT_EQ(request.address.provider->name, "verbs");
+  EXPECT_TRUE(request.once);
+  EXPECT_TRUE(request.config.blocks);
+  EXPECT_EQ(request.config.device, "rxe0");
+  refused<ServeRequest>({}, {"--serve=ADDR", "bonsai-bench experiment fabric"}, serve_of_flags);
+  refused<ServeRequest>({"--serve=b"}, {"--serve=b is no address", "FOLDER/NAME"}, serve_of_flags);
+  refused<ServeRequest>({"--serve=b:1", "--peer=a:1"}, {"one end is one of them"}, serve_of_flags);
+  refused<ServeRequest>({"--serve=b:1", "--waits=spin"}, {"--waits=spin", "poll or block"}, serve_of_flags);
+}
+
+// `experiment` takes them, whatever it measures.
+TEST_F(StudyFlags, OfTheFabricReachTheExperiment) {
+  const google::FlagSaver saver;
+  ASSERT_TRUE(read_flags({"--providers=sim", "--cell-ms=7", "--repeat=4"}).ok());
+  ExperimentRequest request;
+  ASSERT_TRUE(experiment_of_flags("fabric", &request).ok());
+  ASSERT_EQ(request.experiments.size(), 1U);
+  EXPECT_EQ(request.plan.fabric.providers.size(), 1U);
+  EXPECT_EQ(request.plan.fabric.cell_ms, 7U);
+  EXPECT_EQ(request.plan.fabric.runs, 4U);
+  ASSERT_TRUE(read_flags({"--sizes=7"}).ok());
+  EXPECT_TRUE(experiment_of_flags("speed", &request).IsInvalidArgument());
 }
 
 // The commands of the studies bring their flags into the manifest and the help.
@@ -135,8 +169,8 @@ TEST_F(StudyFlags, AreAmongOursAndInTheHelp) {
 
 TEST_F(StudyFlags, HaveBounds) {
   const auto as_fabric = [] {
-    FabricRequest request;
-    return fabric_of_flags(&request);
+    FabricConfig config;
+    return fabric_of_flags(&config);
   };
   expect_bounds({"cell-ms", 0, 600'000, as_fabric});
   expect_bounds({"repeat", 1, 1000, as_fabric});

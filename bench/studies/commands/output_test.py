@@ -37,18 +37,22 @@ class StudiesOutputTest(unittest.TestCase):
         cls.scratch.cleanup()
 
     def test_what_was_measured_of_the_fabric_is_as_documented(self):
-        command = [self.program, "fabric", "--providers=shm,sim", "--repeat=2", "--cell-ms=1", "--sizes=64,512",
-                   "--batches=1,4", "--depths=1", f"--out={self.out}"]
+        command = [self.program, "experiment", "fabric", "--providers=shm,sim", "--repeat=2", "--cell-ms=1",
+                   "--sizes=64,512", "--batches=1,4", "--depths=1", f"--out={self.out}"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         fabric = json.loads((self.out / "fabric.json").read_text())
-        # What an RDMA device would fill in besides.
-        fabric["rows"][0].update(perftest="ib_read_lat", perftest_us=1.5, ratio=0.9, goal=1.3, runs_perftest=[1.5])
-        fabric["rows"][1].update(perftest_messages_per_s=2.5)
-        fabric["notes"].append("made up")
-        self.assertEqual(documented_schema.schema_breaches(self.schema, fabric, "fabric.json"), [])
-        first = (self.out / "fabric.csv").read_text().splitlines()[0]
-        self.assertEqual(first.split(","), list(fabric["rows"][0])[:12])
+        self.assertEqual(documented_schema.schema_breaches(self.schema, fabric, "NAME.json"), [])
+        columns = list(documented_schema.documented_fields(self.schema, "The columns of fabric.json"))
+        self.assertEqual(fabric["columns"], columns)
+        self.assertEqual((self.out / "fabric.csv").read_text().splitlines()[0].split(","), columns)
+        self.assertEqual([row["provider"] for row in fabric["rows"]], ["shm"] * 13 + ["sim"] * 13)
+        for row in fabric["rows"]:
+            self.assertLessEqual(row["messages_per_s_least"], row["messages_per_s_most"])
+        labels = " ".join(fabric["labels"])
+        for text in ("NO NETWORK", "SIMULATED", "litmus tests: ", "Medians of 2 runs"):
+            self.assertIn(text, labels)
+        self.assertIn("Experiment fabric", (self.out / "report.html").read_text())
 
     def test_a_group_of_experiments_runs_them_all(self):
         out = pathlib.Path(self.scratch.name) / "kiwi"

@@ -27,27 +27,32 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) { expect_refusal
 
 INSTANTIATE_TEST_SUITE_P(
     Studies, BadCommandLines,
-    ::testing::Values(BadLine{"walk", "unknown command 'walk'", "run, report, list, experiment, fabric and sweep"},
-                      BadLine{"experiment", "no experiment is named", "index-technique"},
-                      BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
-                      BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},
-                      BadLine{"sweep --workloads=load", "no workload is named", "--workloads"},
-                      BadLine{"sweep --samples=0", "no samples to take", "--samples=1"},
-                      BadLine{"sweep --seconds=0", "measures nothing", "--seconds=1"},
-                      BadLine{"sweep --rate-step=0", "never rises", "--rate-step"},
-                      BadLine{"sweep --rate-first=9 --rate-max=5", "below the first", "--rate-max"},
-                      BadLine{"sweep --seconds=1 --interval-ms=2000", "longer than a sample", "--interval-ms"},
-                      BadLine{"sweep --engines=none", "unknown engine 'none'", "the engines are"},
-                      BadLine{"fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
-                      BadLine{"fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
-                      BadLine{"fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},
-                      BadLine{"fabric --batches=33", "'33' is out of bounds", "numbers from 1 to 32"},
-                      BadLine{"fabric --depths=1,,2", "'' is out of bounds", "from 1 to 64"},
-                      BadLine{"fabric --waits=sleep", "--waits=sleep", "poll or block"},
-                      BadLine{"fabric --peer=there", "--peer=there is no address", "FOLDER/NAME"},
-                      BadLine{"fabric --serve=a:1 --peer=b:1", "--serve and --peer", "one of them"},
-                      BadLine{"fabric --peer=b:1 --providers=shm", "--peer and --providers", "one of them"},
-                      BadLine{"fabric --cell-ms=9999999", "--cell-ms", "give 0 to"}));
+    ::testing::Values(
+        BadLine{"walk", "unknown command 'walk'", "run, report, list, experiment, fabric and sweep"},
+        BadLine{"experiment", "no experiment is named", "index-technique"},
+        BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
+        BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},
+        BadLine{"sweep --workloads=load", "no workload is named", "--workloads"},
+        BadLine{"sweep --samples=0", "no samples to take", "--samples=1"},
+        BadLine{"sweep --seconds=0", "measures nothing", "--seconds=1"},
+        BadLine{"sweep --rate-step=0", "never rises", "--rate-step"},
+        BadLine{"sweep --rate-first=9 --rate-max=5", "below the first", "--rate-max"},
+        BadLine{"sweep --seconds=1 --interval-ms=2000", "longer than a sample", "--interval-ms"},
+        BadLine{"sweep --engines=none", "unknown engine 'none'", "the engines are"},
+        BadLine{"experiment fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
+        BadLine{"experiment fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
+        BadLine{"experiment fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},
+        BadLine{"experiment fabric --batches=33", "'33' is out of bounds", "numbers from 1 to 32"},
+        BadLine{"experiment fabric --depths=1,,2", "'' is out of bounds", "from 1 to 64"},
+        BadLine{"experiment fabric --waits=sleep", "--waits=sleep", "poll or block"},
+        BadLine{"experiment fabric --peer=there", "--peer=there is no address", "FOLDER/NAME"},
+        BadLine{"fabric", "no address to serve", "bonsai-bench experiment fabric"},
+        BadLine{"fabric --providers=shm", "no address to serve", "--serve=ADDR"},
+        BadLine{"fabric --serve=here", "--serve=here is no address", "FOLDER/NAME"},
+        BadLine{"experiment fabric --serve=a:1", "is for the far side", "bonsai-bench fabric --serve=a:1"},
+        BadLine{"fabric --serve=a:1 --peer=b:1", "--serve and --peer", "one of them"},
+        BadLine{"experiment fabric --peer=b:1 --providers=shm", "--peer and --providers", "one of them"},
+        BadLine{"experiment fabric --cell-ms=9999999", "--cell-ms", "give 0 to"}));
 
 TEST_F(Studies, ListTheExperiments) {
   EXPECT_NE(run("list").output.find("\nexperiments\n  as-left"), std::string::npos);
@@ -56,7 +61,7 @@ TEST_F(Studies, ListTheExperiments) {
 
 TEST_F(Studies, MeasuresTheFabricBetweenProcesses) {
   const Outcome outcome =
-      run("fabric --providers=shm,sim --repeat=2 --cell-ms=1 --sizes=64 --batches=1,4 --depths=1 "
+      run("experiment fabric --providers=shm,sim --repeat=2 --cell-ms=1 --sizes=64 --batches=1,4 --depths=1 "
           "--requests=read,send --out=here");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   for (const char* word : {"litmus tests", "NO NETWORK", "SIMULATED", "Medians of 2 runs", "here/report.html"}) {
@@ -65,15 +70,16 @@ TEST_F(Studies, MeasuresTheFabricBetweenProcesses) {
   const Json found = json_of("here/fabric.json");
   ASSERT_EQ(found["rows"].size(), 8U);
   for (const auto& row : found["rows"]) EXPECT_GT(row["messages_per_s"], 0);
-  const Outcome nobody = run("fabric --peer=10.255.255.1:1 --device=none");
+  const Outcome nobody = run("experiment fabric --peer=10.255.255.1:1 --device=none");
   EXPECT_EQ(nobody.exit_code, 1) << nobody.output;
 }
 
 TEST_F(Studies, SayWhenTheirOutputDidNotArrive) {
-  expect_lost_output_is_an_error({"experiment put-tails --scale=trial",
-                                  "sweep --engines=dummy --workloads=c --records=100 --seconds=1 --samples=1 "
-                                  "--rate-max=1000000 --threads=1",
-                                  "fabric --providers=sim --repeat=1 --cell-ms=1 --sizes=64 --batches=1 --depths=1"});
+  expect_lost_output_is_an_error(
+      {"experiment put-tails --scale=trial",
+       "sweep --engines=dummy --workloads=c --records=100 --seconds=1 --samples=1 "
+       "--rate-max=1000000 --threads=1",
+       "experiment fabric --providers=sim --repeat=1 --cell-ms=1 --sizes=64 --batches=1 --depths=1"});
 }
 
 TEST_F(Studies, SweepsAndGoesOn) {
@@ -162,7 +168,8 @@ TEST_F(Interrupted, AStudysCommandLineThatIsRefusedTouchesNothing) {
                     {"sweep", "--seconds=0"},
                     {"experiment", "none"},
                     {"experiment", "kiwi", "--scale=none"},
-                    {"fabric", "--providers=none"}});
+                    {"experiment", "fabric", "--providers=none"},
+                    {"fabric"}});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the sections of experiments and of the fabric in report.html.
+// Tests of the sections of experiments in report.html.
 #include "bench/pages/report.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report/testing/count.h"
-#include "bench/studies/fabric/report.h"
 #include "bench/studies/testing/experiment.h"
 
 namespace bonsai::bench {
@@ -74,30 +73,12 @@ TEST(Report, ListsManyExperimentsInTheOrderOfTheProgramsOwnList) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(Report, HasASectionForTheFabric) {
-  FabricReport fabric;
-  fabric.runs = 1;
-  fabric.subjects = {{"shm", "shared memory", "NO NETWORK is crossed", ""}};
-  const std::string directory = ::testing::TempDir() + "/bench_report_fabric";
-  std::filesystem::remove_all(directory);
-  ASSERT_TRUE(write_fabric(directory, fabric_json(fabric)).ok());
-  ASSERT_TRUE(write_report(directory).ok());
-  std::ifstream in(directory + "/report.html");
-  const std::string page((std::istreambuf_iterator<char>(in)), {});
-  EXPECT_NE(page.find("NO NETWORK is crossed"), std::string::npos);
-  std::filesystem::remove_all(directory);
-}
-
-TEST(Report, HasTheLabelsOfExperimentsAndOfTheFabricInTheirSections) {
+TEST(Report, HasTheLabelsOfExperimentsInTheirSections) {
   ExperimentResult modelled = result();
   modelled.labels = {"EMULATED tmpfs; no statement about a real device", "NVM is modelled: preset optane"};
-  FabricReport fabric;
-  fabric.runs = 1;
-  fabric.subjects = {{"shm", "shared memory", "NO NETWORK is crossed", ""}, {"sim", "model", "SIMULATED time", ""}};
-  const std::string page =
-      report_html(nlohmann::ordered_json(), {experiment_json(experiment(), modelled, Manifest()), fabric_json(fabric)});
+  const std::string page = report_html(nlohmann::ordered_json(), {experiment_json(experiment(), modelled, Manifest())});
   for (const char* text : {"EMULATED tmpfs; no statement about a real device<br>", "NVM is modelled: preset optane<br>",
-                           "NO NETWORK is crossed", "SIMULATED time", "Experiment made-up"}) {
+                           "Experiment made-up"}) {
     EXPECT_EQ(count(page, text), 1U) << text;
   }
 }

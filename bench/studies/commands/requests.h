@@ -3,13 +3,12 @@
 #ifndef BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
 #define BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/driver/runner.h"
 #include "bench/studies/experiments/experiment.h"
-#include "bench/studies/fabric/run.h"
+#include "bench/studies/fabric/plan.h"
 #include "bench/studies/melt/sweep.h"
 #include "bonsai/status.h"
 
@@ -36,16 +35,18 @@ struct ExperimentRequest {
 // with a list of all experiments; bounds).
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
 
-// `bonsai-bench fabric` with its flags.
-struct FabricRequest {
-  FabricConfig config;
-  std::optional<FabricAddress> serve;  // serve as the far side at this address
-  bool once = false;                   // stop when the first node that was served has gone
-  std::string out_dir;
+// The flags of the experiment `fabric`. Errors: InvalidArgument (bounds, unknown words, each listing the known ones).
+Status fabric_of_flags(FabricConfig* config);
+
+// `bonsai-bench fabric --serve` with its flags.
+struct ServeRequest {
+  FabricAddress address;
+  FabricConfig config;  // its device and its way of waiting
+  bool once = false;    // stop when the first node that was served has gone
 };
 
-// Errors: InvalidArgument (bounds, unknown words, each listing the known ones).
-Status fabric_of_flags(FabricRequest* request);
+// Errors: InvalidArgument, as fabric_of_flags().
+Status serve_of_flags(ServeRequest* request);
 
 }  // namespace bonsai::bench
 

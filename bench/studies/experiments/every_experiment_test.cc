@@ -49,6 +49,9 @@ class EveryExperiment : public ::testing::TestWithParam<const Experiment*> {
     plan_.asked.records = 2000;
     plan_.asked.operations = 1000;
     plan_.config.out_dir = folder_.file("out");
+    // The far side of other providers would be this program, which has no such command.
+    plan_.fabric.providers = {&fabric_provider(FarSide::kSameThread)};
+    plan_.fabric.grid = {{rdma::Verb::kRead, rdma::Verb::kSend}, {64, 512}, {1, 4}, {1, 2}};
     plan_.stop = &stop_;
     plan_.listener = {
         .on_phase = [this](const std::string&, const std::string& phase, uint64_t) { phases_.push_back(phase); },

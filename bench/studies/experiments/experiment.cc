@@ -46,6 +46,19 @@ Json rows_json(const std::vector<Column>& columns, const std::vector<Row>& rows)
   return out;
 }
 
+Json charts_json(const std::vector<CurveChart>& charts) {
+  Json out = Json::array();
+  for (const CurveChart& chart : charts) {
+    out.push_back({{"title", chart.title},
+                   {"axis", chart.axis},
+                   {"curves", chart.curves},
+                   {"figure", chart.figure},
+                   {"beside", chart.beside},
+                   {"rows", chart.rows}});
+  }
+  return out;
+}
+
 // Measures one run and appends its result to *runs.
 Status measure_once(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config,
                     const Workload& workload, std::vector<RunResult>* runs) {
@@ -100,7 +113,8 @@ std::string cell_text(const Column& column, const std::optional<double>& cell) {
   if (!cell) return "-";
   if (!column.words.empty()) return word_of(column, *cell);
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", *cell);
+  const bool is_count = std::floor(*cell) == *cell && std::abs(*cell) < 1e6;
+  std::snprintf(text.data(), text.size(), is_count ? "%.0f" : "%.4g", *cell);
   return text.data();
 }
 
@@ -153,6 +167,7 @@ Json experiment_json(const Experiment& experiment, const ExperimentResult& resul
           {"columns", names},
           {"units", units},
           {"charted", charted},
+          {"charts", charts_json(result.charts)},
           {"absent", absent},
           {"rows", rows_json(result.columns, result.rows)},
           {"reference_is", reference.kind == ReferenceKind::kGoals ? kGoalsName : kPublishedName},

@@ -19,6 +19,7 @@
 
 #include "bench/driver/runner.h"
 #include "bench/registered.h"
+#include "bench/studies/fabric/plan.h"
 
 namespace bonsai::bench {
 
@@ -43,6 +44,7 @@ struct ExperimentPlan {
   unsigned repeat = 1;  // of each measurement, whose median counts
   RunConfig config;     // seed, pool_dir, out_dir and pin are the user's
   AskedFor asked;
+  FabricConfig fabric;  // of the experiment `fabric`
   const std::atomic<bool>* stop = nullptr;
   RunListener listener;  // gets phases, progress and notes; results stay with the experiment
 
@@ -60,12 +62,23 @@ struct Column {
 // A line of the table: for each column a figure or nothing.
 using Row = std::vector<std::optional<double>>;
 
+// Curves of some of the rows. Their places on the axis are evenly spaced.
+struct CurveChart {
+  std::string title;
+  std::string axis;    // the column of places, which are numbers
+  std::string curves;  // a column of words; the rows of one word are one curve
+  std::string figure;  // a charted column
+  std::string beside;  // a charted column whose curves are dashed
+  std::vector<size_t> rows;
+};
+
 struct ExperimentResult {
   // The first column is the horizontal axis of the chart; if it has words, the chart has bars.
   std::vector<Column> columns;
   std::vector<Row> rows;
   std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the paper
   std::optional<MediumUse> medium;
+  std::vector<CurveChart> charts = {};  // if not empty, the picture has these in place of the chart of all rows
 };
 
 // The kind of figures that results are compared with.
@@ -110,7 +123,7 @@ Status measure_in_turns(const ExperimentPlan& plan, const std::vector<EngineEntr
 Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config, const Workload& workload,
                RunResult* result);
 
-// A cell as text: its word, its figure as printf() would print it, or a dash.
+// A cell as text: its word, a whole number below a million, another figure with four digits, or a dash.
 [[nodiscard]] std::string cell_text(const Column& column, const std::optional<double>& cell);
 
 // The heading above the reference of the experiment with this JSON.

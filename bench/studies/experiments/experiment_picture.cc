@@ -88,6 +88,64 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   return chart;
 }
 
+// The points of the rows that have this word and a figure, from left to right.
+Curve curve_of(const std::vector<Json>& rows, const Json& chart, const std::string& word, const char* figure,
+               const std::set<double>& places) {
+  Curve curve;
+  for (const Json& row : rows) {
+    if (row.at(chart.at("curves")) != word) continue;
+    const auto place = places.find(row.at(chart.at("axis")).get<double>());
+    const std::optional<double> y = figure_of(row, chart.at(figure).get<std::string>());
+    if (y) curve.points.emplace_back(static_cast<double>(std::distance(places.begin(), place)), *y);
+  }
+  std::sort(curve.points.begin(), curve.points.end());
+  return curve;
+}
+
+// The picture of a CurveChart.
+Svg described_chart(const Json& experiment, const Json& described) {
+  LineChart chart;
+  chart.title = described.at("title");
+  const auto axis = described.at("axis").get<std::string>();
+  chart.x_label = experiment.at("units").at(axis);
+  chart.y_label = experiment.at("units").at(described.at("figure").get<std::string>());
+  std::vector<Json> rows;
+  std::set<double> places;
+  std::vector<std::string> words;
+  for (const Json& index : described.at("rows")) {
+    const Json& row = rows.emplace_back(experiment.at("rows").at(index.get<size_t>()));
+    places.insert(row.at(axis).get<double>());
+    const auto word = row.at(described.at("curves")).get<std::string>();
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  }
+  for (const double place : places) {
+    chart.x_ticks.push_back({static_cast<double>(chart.x_ticks.size()), cell_text({}, place)});
+  }
+  chart.x_max = std::max<double>(1, static_cast<double>(places.size()) - 1);
+  for (size_t i = 0; i < words.size(); ++i) {
+    for (const char* figure : {"figure", "beside"}) {
+      Curve curve = curve_of(rows, described, words[i], figure, places);
+      if (curve.points.empty()) continue;
+      curve.colour = static_cast<int>(i);
+      curve.dashed = figure == std::string_view("beside");
+      if (!curve.dashed) curve.label = words[i];
+      chart.curves.push_back(std::move(curve));
+    }
+  }
+  chart.y_log = std::all_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) {
+    return std::all_of(curve.points.begin(), curve.points.end(), [](const auto& point) { return point.second > 0; });
+  });
+  return line_chart(chart);
+}
+
+std::vector<Svg> described_charts(const Json& experiment) {
+  std::vector<Svg> charts;
+  for (const Json& described : experiment.value("charts", Json::array())) {
+    charts.push_back(described_chart(experiment, described));
+  }
+  return charts;
+}
+
 // True if rows have names instead of positions on an axis.
 bool has_names(const Json& experiment) {
   const Json& rows = experiment.at("rows");
@@ -182,8 +240,7 @@ std::vector<Svg> bar_charts(const Json& experiment) {
 }
 
 // Puts two charts in a row, each row as high as its higher chart.
-Svg bar_picture(const Json& experiment) {
-  const std::vector<Svg> charts = bar_charts(experiment);
+Svg in_two_columns(const Json& experiment, const std::vector<Svg>& charts) {
   double column_width = kChartWidth, height = 0;
   std::vector<double> heights((charts.size() + 1) / 2);
   for (size_t i = 0; i < charts.size(); ++i) {
@@ -221,7 +278,10 @@ Svg curve_picture(const Json& experiment) {
 }
 
 Svg picture(const Json& experiment) {
-  return has_names(experiment) ? bar_picture(experiment) : curve_picture(experiment);
+  if (const std::vector<Svg> charts = described_charts(experiment); !charts.empty()) {
+    return in_two_columns(experiment, charts);
+  }
+  return has_names(experiment) ? in_two_columns(experiment, bar_charts(experiment)) : curve_picture(experiment);
 }
 
 // True if there are figures to draw or to compare with.
@@ -306,7 +366,7 @@ const Registered<PagePart> kExperimentPart("experiments", []() -> std::vector<Pa
         std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; });
     return static_cast<size_t>(found - list.begin());
   };
-  return {{.is_mine = is_experiment, .section = experiment_section, .place = place, .is_listed = true}};
+  return {{.is_mine = is_experiment, .section = experiment_section, .place = place}};
 });
 
 }  // namespace bonsai::bench

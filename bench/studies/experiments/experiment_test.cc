@@ -39,6 +39,14 @@ TEST(Experiment, WritesWhatItMeasuredBesideTheReference) {
   EXPECT_FALSE(is_experiment(Json::parse("[1]")));
 }
 
+TEST(Experiment, WritesItsChartsIfItHasAny) {
+  ExperimentResult charted = result();
+  EXPECT_EQ(experiment_json(experiment(), charted, Manifest()).at("charts"), Json::array());
+  charted.charts = {{"A title", "thread", "kind", "ours", "theirs", {1, 0}}};
+  EXPECT_EQ(experiment_json(experiment(), charted, Manifest()).at("charts").dump(),
+            R"([{"title":"A title","axis":"thread","curves":"kind","figure":"ours","beside":"theirs","rows":[1,0]}])");
+}
+
 Reference named_reference() { return {{"line", "goal"}, {{1, 7}}}; }
 
 TEST(Experiment, NamesItsRowsInWords) {

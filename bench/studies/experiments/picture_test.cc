@@ -163,6 +163,45 @@ TEST(Picture, RowsOfOneNameGetTheNextColumnToo) {
   for (const char* name : {">same, 7<", ">same, 8<"}) EXPECT_EQ(count(picture, name), 1U) << picture;
 }
 
+// Rows of two kinds, and charts of the first four and the last four.
+ExperimentResult with_charts() {
+  ExperimentResult result{.columns = {{"kind", "", false, {}, {"one", "two"}},
+                                      {"size", "bytes"},
+                                      {"ours", "us", true},
+                                      {"theirs", "us", true}},
+                          .rows = {{0, 4096, 3, {}}, {0, 8, 1, 2}, {0, 64, 2, 4}, {1, 8, 5, {}}, {1, 64, {}, {}}},
+                          .labels = {},
+                          .medium = {}};
+  result.charts = {{"First <four>", "size", "kind", "ours", "theirs", {0, 1, 2, 3}},
+                   {"Last four", "size", "kind", "ours", "theirs", {1, 2, 3, 4}}};
+  return result;
+}
+
+TEST(Picture, HasTheChartsThatTheExperimentDescribes) {
+  const std::string picture = experiment_svg(json_of(with_charts()));
+  EXPECT_EQ(count(picture, ">First &lt;four&gt;<"), 1U) << picture;
+  EXPECT_EQ(count(picture, ">Last four<"), 1U);
+  EXPECT_EQ(count(picture, "class=\"curve\""), 6U) << "two of ours and one of theirs in each";
+  EXPECT_EQ(count(picture, "stroke-dasharray"), 2U) << "theirs";
+  EXPECT_EQ(count(picture, "class=\"bar\""), 0U);
+  const std::vector<double> places = places_of(picture);
+  ASSERT_EQ(places.size(), 3U) << "of one, from left to right";
+  EXPECT_NEAR(places[1] - places[0], places[2] - places[1], 0.2) << "evenly spaced";
+  EXPECT_GT(places[1], places[0]);
+}
+
+TEST(Picture, StandsChartsOfOddFigures) {
+  ExperimentResult odd = with_charts();
+  for (Row& row : odd.rows) row[2] = row[2] ? std::optional(0.0) : std::nullopt;
+  odd.charts[1].rows = {};
+  odd.charts.push_back({"One", "size", "kind", "ours", "theirs", {0}});
+  const std::string picture = experiment_svg(json_of(odd));
+  for (const char* wrong : {"nan", "inf"}) EXPECT_EQ(count(picture, wrong), 0U) << picture;
+  Json older = json_of(odd);
+  older.erase("charts");  // as before there were any
+  EXPECT_GT(count(experiment_svg(older), "class=\"bar\""), 0U);
+}
+
 TEST(Picture, ReasonsStandOnce) {
   ExperimentResult result = rows_of({{1, 2}});
   for (const char* name : {"x", "y"}) result.columns.push_back({name, "J", true, "no counter"});
@@ -175,8 +214,15 @@ TEST(CellText, IsWordNumberOrDash) {
   EXPECT_EQ(cell_text(plain, {}), "-");
   EXPECT_EQ(cell_text(words, {}), "-");
   EXPECT_EQ(cell_text(words, 1), "yes");
-  for (const auto& [figure, text] : std::vector<std::pair<double, const char*>>{
-           {0, "0"}, {1, "1"}, {1234.5, "1234"}, {12345, "1.234e+04"}, {0.00012345, "0.0001234"}, {-2.5, "-2.5"}}) {
+  for (const auto& [figure, text] : std::vector<std::pair<double, const char*>>{{0, "0"},
+                                                                                {1, "1"},
+                                                                                {1234.5, "1234"},
+                                                                                {12345, "12345"},
+                                                                                {-32768, "-32768"},
+                                                                                {12345.5, "1.235e+04"},
+                                                                                {1e6, "1e+06"},
+                                                                                {0.00012345, "0.0001234"},
+                                                                                {-2.5, "-2.5"}}) {
     EXPECT_EQ(cell_text(plain, figure), text);
   }
 }

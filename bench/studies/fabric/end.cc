@@ -35,14 +35,18 @@ Status open_verbs(const FabricChoice& choice, std::unique_ptr<rdma::Fabric>* fab
 Status FabricEnd::open(const FabricChoice& choice, std::unique_ptr<FabricEnd>* end) {
   std::unique_ptr<FabricEnd> made(new FabricEnd);
   made->blocks_ = choice.blocks;
-  if (choice.provider == "verbs") {
-    BONSAI_RETURN_IF_ERROR(open_verbs(choice, &made->fabric_, &made->device_, &made->host_));
-  } else if (choice.provider == "sim") {
-    made->sim_ = choice.sim;
-    made->fabric_ = made->sim_->make_fabric();
-  } else {
-    made->shm_ = std::make_unique<rdma::ShmNetwork>(rdma::ShmOptions{choice.folder});
-    BONSAI_RETURN_IF_ERROR(made->shm_->make_fabric(&made->fabric_));
+  switch (choice.provider->far_side) {
+    case FarSide::kSameThread:
+      made->sim_ = choice.sim;
+      made->fabric_ = made->sim_->make_fabric();
+      break;
+    case FarSide::kProcess:
+      made->shm_ = std::make_unique<rdma::ShmNetwork>(rdma::ShmOptions{choice.folder});
+      BONSAI_RETURN_IF_ERROR(made->shm_->make_fabric(&made->fabric_));
+      break;
+    case FarSide::kNetwork:
+      BONSAI_RETURN_IF_ERROR(open_verbs(choice, &made->fabric_, &made->device_, &made->host_));
+      break;
   }
   constexpr uint64_t kRingBytes = kSlots * kFabricBytesMax;
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*made->fabric_, kBytes, rdma::Rights::all(), &made->memory_));

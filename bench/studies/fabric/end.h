@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common parts of both ends of `bonsai-bench fabric`: a provider, memory and one worker; and the messages between them.
+// Common parts of both ends of the experiment `fabric`: a provider, memory and one worker; and the messages between
+// them.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_END_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_END_H_
 
@@ -39,11 +40,11 @@ struct FabricOrder {
 static_assert(std::is_trivially_copyable_v<FabricOrder>);
 
 struct FabricChoice {
-  std::string provider;                        // "shm", "verbs" or "sim"
-  std::string folder;                          // shm: where processes meet
-  std::string device;                          // verbs: empty = found
-  bool blocks = false;                         // verbs: waits block at once instead of polling
-  std::shared_ptr<rdma::SimNetwork> sim = {};  // sim: on which both ends are
+  const FabricProvider* provider = nullptr;
+  std::string folder;                          // FarSide::kProcess: where processes meet
+  std::string device;                          // FarSide::kNetwork: empty = found
+  bool blocks = false;                         // FarSide::kNetwork: waits block at once instead of polling
+  std::shared_ptr<rdma::SimNetwork> sim = {};  // FarSide::kSameThread: on which both ends are
 };
 
 class FabricEnd {
@@ -79,7 +80,7 @@ class FabricEnd {
   // The order in a message; false when it is none.
   static bool read_order(const rdma::Message& message, FabricOrder* order);
 
-  // verbs: the device, and the address of this end without a port.
+  // FarSide::kNetwork: the device, and the address of this end without a port.
   [[nodiscard]] const std::string& device() const { return device_; }
   [[nodiscard]] const std::string& host() const { return host_; }
   [[nodiscard]] bool blocks() const { return blocks_; }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bonsai-bench fabric`: what it measures, how it reads what others print, and a whole run on shm and sim.
+// The fabric beside perftest: what is measured, how the output of others is read, and whole runs on shm and sim.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/testing/temp_folder.h"
@@ -14,13 +11,11 @@
 #include "bench/studies/fabric/perftest.h"
 #include "bench/studies/fabric/plan.h"
 #include "bench/studies/fabric/probe.h"
-#include "bench/studies/fabric/report.h"
 #include "bench/studies/fabric/run.h"
 
 namespace bonsai::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using rdma::Verb;
 
 // ---- measurements
@@ -66,16 +61,27 @@ TEST(FabricPlan, ListsAreReadOrRefusedWithTheRemedy) {
 TEST(FabricPlan, AddressesTellTheirProvider) {
   FabricAddress address;
   ASSERT_TRUE(parse_fabric_address("peer", "10.66.0.2:7000", &address).ok());
-  EXPECT_EQ(address.provider, "verbs");
+  EXPECT_EQ(address.provider->name, "verbs");
   EXPECT_EQ(address.host(), "10.66.0.2");
   ASSERT_TRUE(parse_fabric_address("peer", "/dev/shm/a:b/far", &address).ok());
-  EXPECT_EQ(address.provider, "shm");
+  EXPECT_EQ(address.provider->name, "shm");
   EXPECT_EQ(address.folder, "/dev/shm/a:b");
   EXPECT_EQ(address.name, "far");
   for (const char* bad :
        {"", "host", ":70", "host:", "host:0", "host:65536", "host:7x", "host:-1", "/", "/far", "folder/"}) {
     EXPECT_TRUE(parse_fabric_address("peer", bad, &address).IsInvalidArgument()) << bad;
   }
+}
+
+TEST(FabricPlan, ProvidersAreKnownByNameAndByTheirFarSide) {
+  EXPECT_EQ(fabric_provider_names(), "shm,sim,verbs");
+  for (const FabricProvider& each : fabric_providers()) {
+    EXPECT_EQ(find_fabric_provider(each.name), &each);
+    EXPECT_EQ(&fabric_provider(each.far_side), &each);
+    EXPECT_GT(each.cell_ns, 0U);
+  }
+  EXPECT_EQ(find_fabric_provider("ib"), nullptr);
+  EXPECT_EQ(find_fabric_provider(""), nullptr);
 }
 
 TEST(FabricPlan, MediansAreOfEachFigure) {
@@ -198,21 +204,25 @@ TEST(Perftest, TellsWhatTheProgramPrintedAndHowItEnded) {
 
 // ---- a run
 
-FabricListener silent_fabric() {
-  return {.on_progress = [](const std::string&) {}, .on_note = [](const std::string&) {}};
+RunListener silent_fabric() {
+  return {.on_phase = [](const std::string&, const std::string&, uint64_t) {},
+          .on_progress = {},
+          .on_result = {},
+          .on_note = [](const std::string&) {},
+          .on_left_out = {}};
 }
 
 FabricConfig small(const std::string& provider) {
   FabricConfig config;
-  config.providers = {provider};
+  config.providers = {find_fabric_provider(provider)};
   config.grid = {{Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend}, {64, 4096}, {1, 4}, {1, 2}};
   config.runs = 3;
   return config;
 }
 
-void expect_whole(const FabricReport& report, const FabricConfig& config) {
-  ASSERT_EQ(report.rows.size(), fabric_cells(config.grid).size());
-  for (const FabricRow& row : report.rows) {
+void expect_whole(const FabricFigures& figures, const FabricConfig& config) {
+  ASSERT_EQ(figures.rows.size(), fabric_cells(config.grid).size());
+  for (const FabricRow& row : figures.rows) {
     ASSERT_EQ(row.samples.size(), config.runs) << row.cell.text();
     const bool answered = row.cell.alone() && (row.cell.verb == Verb::kWrite || row.cell.verb == Verb::kSend);
     for (const FabricSample& sample : row.samples) {
@@ -225,25 +235,26 @@ void expect_whole(const FabricReport& report, const FabricConfig& config) {
 
 TEST(FabricRun, InVirtualTimeABatchCostsOneRoundTrip) {
   const FabricConfig config = small("sim");
-  FabricReport report;
+  FabricFigures figures;
   const std::atomic<bool> stop{false};
-  const Status status = run_fabric_cells(config, stop, silent_fabric(), &report);
+  const Status status = run_fabric_cells(config, stop, silent_fabric(), &figures);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  expect_whole(report, config);
+  expect_whole(figures, config);
   double alone_us = 0, batch_us = 0;
-  for (const FabricRow& row : report.rows) {
+  for (const FabricRow& row : figures.rows) {
     if (row.cell == FabricCell{Verb::kRead, 64, 1, 1}) alone_us = median(row.samples).p50_us;
     if (row.cell == FabricCell{Verb::kRead, 64, 4, 1}) batch_us = median(row.samples).p50_us;
   }
   EXPECT_GT(alone_us, 1) << "two flights of 0.5 us or more";
   EXPECT_LT(batch_us, 2 * alone_us) << "four round trips would take four times as long";
-  EXPECT_NE(report.subjects.at(0).label.find("SIMULATED"), std::string::npos);
+  EXPECT_NE(figures.subjects.at(0).label.find("SIMULATED"), std::string::npos);
 }
 
 TEST(FabricRun, AFarSideThatTakesMessagesSlowlyIsNotOverrun) {
   const auto network = std::make_shared<rdma::SimNetwork>(
       rdma::SimOptions{.late_chance = 0, .torn_chance = 0, .lost_chance = 0, .ghost_chance = 0, .retries_max = 0});
-  const FabricChoice choice{.provider = "sim", .folder = {}, .device = {}, .sim = network};
+  const FabricChoice choice{
+      .provider = &fabric_provider(FarSide::kSameThread), .folder = {}, .device = {}, .sim = network};
   std::unique_ptr<FabricEnd> far_end, end;
   ASSERT_TRUE(FabricEnd::open(choice, &far_end).ok());
   ASSERT_TRUE(FabricEnd::open(choice, &end).ok());
@@ -254,10 +265,11 @@ TEST(FabricRun, AFarSideThatTakesMessagesSlowlyIsNotOverrun) {
     looks = 0;
     return ++calls * 3 * base::kNsPerUs;
   };
-  const auto pump = [&] {  // when the near side has nothing left to do, the far one takes as many as it reports at once
-    for (uint64_t i = 0; looks > 90 && i < FabricEnd::kSlots / 4; ++i) far->step(0);
-    looks = looks > 90 ? 0 : looks + 1;
-  };
+  const auto pump =
+      [&] {  // when the near side has nothing left to do, the far one takes as many as it figuress at once
+        for (uint64_t i = 0; looks > 90 && i < FabricEnd::kSlots / 4; ++i) far->step(0);
+        looks = looks > 90 ? 0 : looks + 1;
+      };
   std::unique_ptr<FabricProbe> probe;
   ASSERT_TRUE(FabricProbe::connect(end.get(), "far", {pump, clock}, 10'000, &probe).ok());
   for (uint64_t us = 900; us < 1'000; ++us) {  // some of them end when the far side has no buffer left
@@ -267,15 +279,27 @@ TEST(FabricRun, AFarSideThatTakesMessagesSlowlyIsNotOverrun) {
   }
 }
 
+TEST(FabricRun, EndsBetweenCellsWhenItIsInterrupted) {
+  std::atomic<bool> stop{false};
+  RunListener listener = silent_fabric();
+  unsigned phases = 0;
+  listener.on_phase = [&](const std::string&, const std::string&, uint64_t) { stop = ++phases == 3; };
+  FabricFigures figures;
+  EXPECT_TRUE(run_fabric_cells(small("sim"), stop, listener, &figures).IsUnavailable());
+  EXPECT_EQ(phases, 3U) << "one opens, and the second cell is the last";
+  EXPECT_TRUE(run_fabric_cells(small("sim"), stop, listener, &figures).IsUnavailable());
+  EXPECT_EQ(phases, 3U) << "nothing is opened";
+}
+
 // The far side on a thread of this process.
 class Served : public ::testing::Test {
  protected:
   Served() {
     // This thread goes on when the other has opened its files: shm looks through those of the process.
     far_ = base::Thread("far", [this] {
-      served_ = serve_fabric(
-          {"shm", folder_.path(), "far"}, {}, false, stop_,
-          {.on_progress = [](const std::string&) {}, .on_note = [this](const std::string&) { serves_.signal(); }});
+      RunListener listener = silent_fabric();
+      listener.on_note = [this](const std::string&) { serves_.signal(); };
+      served_ = serve_fabric(address(), {}, false, stop_, listener);
     });
     EXPECT_TRUE(serves_.wait_for(10'000));
   }
@@ -285,6 +309,11 @@ class Served : public ::testing::Test {
     EXPECT_TRUE(served_.ok()) << served_.ToString();
   }
 
+  [[nodiscard]] FabricAddress address() const { return {&fabric_provider(FarSide::kProcess), folder_.path(), "far"}; }
+  Status open_end(std::unique_ptr<FabricEnd>* end) const {
+    return FabricEnd::open({.provider = address().provider, .folder = folder_.path(), .device = {}}, end);
+  }
+
   testing::TempFolder folder_;
   std::atomic<bool> stop_{false};
   base::Event serves_;
@@ -292,27 +321,21 @@ class Served : public ::testing::Test {
   base::Thread far_;
 };
 
-TEST_F(Served, ARunMeasuresEachCellAndLeavesItsFiles) {
+TEST_F(Served, ARunMeasuresEachCell) {
   FabricConfig config = small("shm");
   config.providers.clear();
-  config.peer = FabricAddress{"shm", folder_.path(), "far"};
+  config.peer = address();
   config.cell_ms = 2;
-  FabricReport report;
-  const Status status = run_fabric_cells(config, stop_, silent_fabric(), &report);
+  FabricFigures figures;
+  const Status status = run_fabric_cells(config, stop_, silent_fabric(), &figures);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  expect_whole(report, config);
-  EXPECT_NE(report.subjects.at(0).litmus.find("lost additions 0 of"), std::string::npos);
-
-  const std::string out = folder_.file("out");
-  ASSERT_TRUE(write_fabric(out, fabric_json(report)).ok());
-  for (const char* file : {"fabric.json", "fabric.csv", "fabric.svg"}) {
-    EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
-  }
+  expect_whole(figures, config);
+  EXPECT_NE(figures.subjects.at(0).litmus.find("lost additions 0 of"), std::string::npos);
 }
 
 TEST_F(Served, OneNodeAfterTheOther) {
   std::unique_ptr<FabricEnd> end;
-  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_.path(), .device = {}}, &end).ok());
+  ASSERT_TRUE(open_end(&end).ok());
   for (int i = 0; i < 3; ++i) {
     std::unique_ptr<FabricProbe> probe;
     const Status status = FabricProbe::connect(end.get(), "far", {nullptr, base::now_ns}, 10'000, &probe);
@@ -331,7 +354,7 @@ TEST_F(Served, APingThatComesLateIsAnswered) {
     return calls * base::kNsPerUs;
   };
   std::unique_ptr<FabricEnd> end;
-  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_.path(), .device = {}}, &end).ok());
+  ASSERT_TRUE(open_end(&end).ok());
   std::unique_ptr<FabricProbe> probe;
   ASSERT_TRUE(FabricProbe::connect(end.get(), "far", {nullptr, clock}, 10'000, &probe).ok());
   const auto measure = [&] {
@@ -343,50 +366,6 @@ TEST_F(Served, APingThatComesLateIsAnswered) {
   stalled_call = 2 * calls - 10;  // in the midst of the next run's last pings
   measure();
   EXPECT_GT(calls, stalled_call);
-}
-
-// ---- the report
-
-FabricReport made_up() {
-  FabricReport report;
-  report.runs = 3;
-  report.polling = "poll";
-  report.subjects = {{"verbs", "verbs, rxe0", "SOFTWARE <RDMA>", "lost additions 0 of 5"}};
-  report.rows = {
-      {"verbs", {Verb::kRead, 64, 1, 1}, {{10, 20, 900, {}}, {12, 30, 800, {}}, {11, 25, 850, {}}}, {8, 9, 10}},
-      {"verbs", {Verb::kWrite, 64, 1, 1}, {{10, 20, 900, 5.0}}, {5}},
-      {"verbs", {Verb::kRead, 64, 1, 16}, {{100, 200, 4000, {}}}, {8000}}};
-  return report;
-}
-
-TEST(FabricReport, ComparesTimesAndRates) {
-  const Json json = fabric_json(made_up());
-  EXPECT_TRUE(is_fabric(json));
-  const Json& rows = json.at("rows");
-  EXPECT_EQ(rows[0].at("p50_us"), 11);
-  EXPECT_EQ(rows[0].at("perftest_us"), 9);
-  EXPECT_NEAR(rows[0].at("ratio").get<double>(), 11.0 / 9, 1e-9);
-  EXPECT_EQ(rows[1].at("ratio"), 1) << "one way is compared with one way";
-  EXPECT_EQ(rows[2].at("perftest_messages_per_s"), 8000);
-  EXPECT_EQ(rows[2].at("ratio"), 0.5);
-  const std::string table = fabric_table(json);
-  EXPECT_NE(table.find("2 of 3 cells are within the goal"), std::string::npos) << table;
-  EXPECT_NE(table.find("SOFTWARE <RDMA>"), std::string::npos) << table;
-  EXPECT_NE(table.find("litmus tests: lost additions 0 of 5"), std::string::npos) << table;
-}
-
-TEST(FabricReport, IsShownWithItsLabels) {
-  const Json json = fabric_json(made_up());
-  const std::string section = fabric_section(json);
-  EXPECT_NE(section.find("SOFTWARE &lt;RDMA&gt;"), std::string::npos);
-  EXPECT_NE(section.find("<td class=\"bad\">0.50</td>"), std::string::npos) << "half the rate is not the goal";
-  EXPECT_NE(fabric_svg(json).find("stroke-dasharray"), std::string::npos) << "perftest's curve";
-  for (const char* part : {"subjects", "rows", "manifest", "version", "name"}) {
-    Json broken = json;
-    broken.erase(part);
-    EXPECT_FALSE(is_fabric(broken)) << part;
-  }
-  EXPECT_FALSE(is_fabric(Json::parse("[1]")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The far side of `bonsai-bench fabric`: offers memory, takes messages, answers pings, starts servers of perftest.
+// The far side of the experiment `fabric`: offers memory, takes messages, answers pings, starts servers of perftest.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_PEER_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_PEER_H_
 

@@ -94,14 +94,14 @@ Status parse_counts(const std::string& flag, const std::string& list, uint64_t l
 Status parse_fabric_address(const std::string& flag, const std::string& text, FabricAddress* address) {
   const size_t slash = text.rfind('/'), colon = text.rfind(':');
   if (slash != std::string::npos && slash > 0 && slash + 1 < text.size()) {
-    *address = {"shm", text.substr(0, slash), text.substr(slash + 1)};
+    *address = {&fabric_provider(FarSide::kProcess), text.substr(0, slash), text.substr(slash + 1)};
     return Status::OK();
   }
   uint16_t port = 0;
   const char* const end = text.data() + text.size();
   if (slash == std::string::npos && colon != std::string::npos && colon > 0 &&
       std::from_chars(text.data() + colon + 1, end, port).ptr == end && port > 0) {
-    *address = {"verbs", "", text};
+    *address = {&fabric_provider(FarSide::kNetwork), "", text};
     return Status::OK();
   }
   return Status::InvalidArgument("--" + flag + "=" + text +

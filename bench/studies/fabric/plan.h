@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bonsai-bench fabric`: what it measures. A cell is a verb with a size, a batch (requests per doorbell) and a depth
+// The plan of the experiment `fabric`. A cell is a verb with a size, a batch (requests per doorbell) and a depth
 // (doorbells at once); each is measured several times, cells taking turns, and medians are reported.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_PLAN_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_PLAN_H_
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/results/statistics.h"
+#include "bench/studies/fabric/providers.h"
 #include "bonsai/status.h"
 #include "rdma/traffic.h"
 
@@ -48,17 +49,28 @@ Status parse_verbs(const std::string& flag, const std::string& list, std::vector
 Status parse_counts(const std::string& flag, const std::string& list, uint64_t low, uint64_t high, uint64_t multiple_of,
                     std::vector<uint64_t>* counts);
 
-// Where the far side is: "HOST:PORT" of an RDMA network, or "FOLDER/NAME" of shm.
+// Where the far side is: "HOST:PORT" of an RDMA network, or "FOLDER/NAME" of this machine.
 struct FabricAddress {
-  std::string provider;  // "verbs" or "shm"
-  std::string folder;    // shm only
-  std::string name;      // as the provider wants it
+  const FabricProvider* provider = nullptr;
+  std::string folder;  // FarSide::kProcess only
+  std::string name;    // as the provider wants it
 
-  // Requires: provider "verbs".
+  // Requires: FarSide::kNetwork.
   [[nodiscard]] std::string host() const { return name.substr(0, name.rfind(':')); }
 };
 // Errors: InvalidArgument.
 Status parse_fabric_address(const std::string& flag, const std::string& text, FabricAddress* address);
+
+struct FabricConfig {
+  std::vector<const FabricProvider*> providers;  // empty: all that this machine has
+  std::optional<FabricAddress> peer;             // the far side is there, with its provider; else one is started here
+  std::string device;                            // FarSide::kNetwork; empty: found
+  bool blocks = false;                           // waits block instead of polling, here, there and in perftest
+  bool perftest = true;
+  FabricGrid grid;
+  uint64_t cell_ms = 0;  // of each measurement; 0: what suits the provider
+  unsigned runs = 9;
+};
 
 // The figures of one measurement of a cell.
 struct FabricSample {

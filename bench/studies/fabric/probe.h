@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The near side of `bonsai-bench fabric`: measures cells against a FabricPeer.
+// The near side of the experiment `fabric`: measures cells against a FabricPeer.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_PROBE_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_PROBE_H_
 

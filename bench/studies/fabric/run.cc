@@ -21,8 +21,6 @@
 namespace bonsai::bench {
 namespace {
 
-// For each measurement.
-constexpr uint64_t kSimNs = 100 * base::kNsPerUs, kShmNs = 20 * base::kNsPerMs, kVerbsNs = 200 * base::kNsPerMs;
 constexpr uint64_t kConnectMsMax = 20'000;
 constexpr uint64_t kOnceMsMax = 60'000;
 constexpr uint64_t kPerftestMsMax = 120'000;
@@ -51,9 +49,10 @@ class TemporaryFolder {
 // One provider under test: this end, its probe, and the far side unless that lives elsewhere.
 class Subject {
  public:
-  static Status open(const std::string& provider, const FabricConfig& config, std::unique_ptr<Subject>* subject) {
+  static Status open(const FabricProvider& provider, const FabricConfig& config, std::unique_ptr<Subject>* subject) {
     std::unique_ptr<Subject> made(new Subject(provider, config));
-    BONSAI_RETURN_IF_ERROR(provider == "sim" ? made->open_sim() : made->open_far(config.peer));
+    const bool is_here = provider.far_side == FarSide::kSameThread;
+    BONSAI_RETURN_IF_ERROR(is_here ? made->open_both_ends() : made->open_far(config.peer));
     BONSAI_RETURN_IF_ERROR(made->describe());
     *subject = std::move(made);
     return Status::OK();
@@ -65,22 +64,22 @@ class Subject {
   [[nodiscard]] const FabricSubject& facts() const { return facts_; }
   Status measure(const FabricCell& cell, FabricSample* sample) { return probe_->measure(cell, cell_ns(), sample); }
   [[nodiscard]] bool has_perftest(const FabricCell& cell) const {
-    return facts_.name == "verbs" && config_.perftest && perftest_measures(cell, config_.blocks);
+    return facts_.provider->far_side == FarSide::kNetwork && config_.perftest &&
+           perftest_measures(cell, config_.blocks);
   }
   Status measure_perftest(const FabricCell& cell, const FabricSample& ours, double* figure);
 
  private:
-  Subject(const std::string& provider, const FabricConfig& config) : config_(config) {
-    facts_.name = provider;
-    choice_ = {.provider = provider, .folder = {}, .device = config.device, .blocks = config.blocks};
+  Subject(const FabricProvider& provider, const FabricConfig& config) : config_(config) {
+    facts_.provider = &provider;
+    choice_ = {.provider = &provider, .folder = {}, .device = config.device, .blocks = config.blocks};
   }
-  Status open_sim();
+  Status open_both_ends();
   Status open_far(const std::optional<FabricAddress>& there);
   Status start_far_side(FabricAddress* address);
   Status describe();
   [[nodiscard]] uint64_t cell_ns() const {
-    if (config_.cell_ms != 0) return config_.cell_ms * base::kNsPerMs;
-    return facts_.name == "sim" ? kSimNs : facts_.name == "shm" ? kShmNs : kVerbsNs;
+    return config_.cell_ms != 0 ? config_.cell_ms * base::kNsPerMs : facts_.provider->cell_ns;
   }
 
   const FabricConfig& config_;
@@ -96,12 +95,12 @@ class Subject {
 };
 
 // No packet is late, lost or torn here: the figure of interest is the number of round trips.
-Status Subject::open_sim() {
+Status Subject::open_both_ends() {
   choice_.sim = std::make_shared<rdma::SimNetwork>(
       rdma::SimOptions{.late_chance = 0, .torn_chance = 0, .lost_chance = 0, .ghost_chance = 0});
   BONSAI_RETURN_IF_ERROR(FabricEnd::open(choice_, &far_end_));
   BONSAI_RETURN_IF_ERROR(FabricEnd::open(choice_, &end_));
-  address_ = {"sim", "", "far"};
+  address_ = {choice_.provider, "", "far"};
   BONSAI_RETURN_IF_ERROR(FabricPeer::make(far_end_.get(), address_.name, &far_));
   FabricProbe::Context context{[this] { far_->step(0); }, [network = choice_.sim] { return network->now_ns(); }};
   return FabricProbe::connect(end_.get(), address_.name, std::move(context), kConnectMsMax, &probe_);
@@ -110,9 +109,9 @@ Status Subject::open_sim() {
 Status Subject::open_far(const std::optional<FabricAddress>& there) {
   if (there) {
     address_ = *there;
-  } else if (choice_.provider == "shm") {
+  } else if (choice_.provider->far_side == FarSide::kProcess) {
     BONSAI_RETURN_IF_ERROR(folder_.make());
-    address_ = {"shm", folder_.path(), "far"};
+    address_ = {choice_.provider, folder_.path(), "far"};
   }
   choice_.folder = address_.folder;
   BONSAI_RETURN_IF_ERROR(FabricEnd::open(choice_, &end_));
@@ -123,9 +122,9 @@ Status Subject::open_far(const std::optional<FabricAddress>& there) {
 // Another process of this machine.
 Status Subject::start_far_side(FabricAddress* address) {
   std::string serve = address->folder + "/" + address->name;
-  if (choice_.provider == "verbs") {
+  if (choice_.provider->far_side == FarSide::kNetwork) {
     serve = end_->host() + ":" + std::to_string(kPortBase + static_cast<uint64_t>(::getpid()) % kPorts);
-    *address = {"verbs", "", serve};
+    *address = {choice_.provider, "", serve};
   }
   std::vector<std::string> words = {"/proc/self/exe", "fabric", "--serve=" + serve, "--once"};
   if (config_.blocks) words.emplace_back("--waits=block");
@@ -136,17 +135,8 @@ Status Subject::start_far_side(FabricAddress* address) {
 Status Subject::describe() {
   const rdma::Capabilities& can = end_->fabric().capabilities();
   facts_.text = can.text;
-  if (facts_.name == "sim") {
-    facts_.label = "SIMULATED: virtual time of a model, no statement about any device; shows how round trips add up";
-    return Status::OK();
-  }
-  if (facts_.name == "shm") {
-    facts_.label = "NO NETWORK is crossed, only the processor's caches";
-  } else {
-    facts_.label = can.emulated ? "SOFTWARE RDMA (Soft-RoCE): behaviour and counts are real, times are those of a "
-                                  "kernel's network stack; only ratios on the same machine mean anything"
-                                : "an RDMA device";
-  }
+  facts_.label = can.emulated ? facts_.provider->emulated_label : facts_.provider->label;
+  if (far_ != nullptr) return Status::OK();  // the litmus tests would wait for a far side on this very thread
   return rdma::check_at_start_up(end_->fabric(), address_.name, {.node = 3}, probe_->far_memory(), {}, &facts_.litmus);
 }
 
@@ -167,24 +157,31 @@ Status Subject::measure_perftest(const FabricCell& cell, const FabricSample& our
   return parse_perftest(cell, output, figure);
 }
 
+// The providers to measure. Those that nobody asked for may be missing.
+std::vector<const FabricProvider*> wanted_providers(const FabricConfig& config) {
+  if (config.peer) return {config.peer->provider};
+  if (!config.providers.empty()) return config.providers;
+  std::vector<const FabricProvider*> all;
+  for (const FabricProvider& each : fabric_providers()) all.push_back(&each);
+  return all;
+}
+
 // The requested subjects, or by default those that exist here.
-Status open_subjects(const FabricConfig& config, const FabricListener& listener, FabricReport* report,
-                     std::vector<std::unique_ptr<Subject>>* subjects) {
-  std::vector<std::string> names = config.providers;
-  if (config.peer) names = {config.peer->provider};
-  const bool asked_for = !names.empty();
-  if (!asked_for) names = {"shm", "sim", "verbs"};
-  for (const std::string& name : names) {
-    listener.on_progress(name + ": opening, litmus tests");
+Status open_subjects(const FabricConfig& config, const std::atomic<bool>& stop, const RunListener& listener,
+                     FabricFigures* figures, std::vector<std::unique_ptr<Subject>>* subjects) {
+  const bool asked_for = config.peer || !config.providers.empty();
+  for (const FabricProvider* provider : wanted_providers(config)) {
+    if (stop) return Status::Unavailable("interrupted");
+    listener.on_phase(std::string(provider->name), "opening, litmus tests", 0);
     std::unique_ptr<Subject> subject;
-    const Status status = Subject::open(name, config, &subject);
-    if (!status.ok() && (asked_for || name != "verbs")) return status;
+    const Status status = Subject::open(*provider, config, &subject);
+    if (!status.ok() && (asked_for || provider->far_side != FarSide::kNetwork)) return status;
     if (!status.ok()) {
-      report->notes.push_back("verbs was left out: " + std::string(status.message()));
+      figures->notes.push_back(std::string(provider->name) + " was left out: " + std::string(status.message()));
       continue;
     }
-    report->subjects.push_back(subject->facts());
-    for (const FabricCell& cell : fabric_cells(config.grid)) report->rows.push_back({name, cell, {}, {}});
+    figures->subjects.push_back(subject->facts());
+    for (const FabricCell& cell : fabric_cells(config.grid)) figures->rows.push_back({provider, cell, {}, {}});
     subjects->push_back(std::move(subject));
   }
   return Status::OK();
@@ -192,27 +189,25 @@ Status open_subjects(const FabricConfig& config, const FabricListener& listener,
 
 }  // namespace
 
-Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& stop, const FabricListener& listener,
-                        FabricReport* report) {
+Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& stop, const RunListener& listener,
+                        FabricFigures* figures) {
   std::vector<std::unique_ptr<Subject>> subjects;
-  BONSAI_RETURN_IF_ERROR(open_subjects(config, listener, report, &subjects));
-  report->runs = config.runs;
-  report->polling = config.blocks ? "block" : "poll";
+  BONSAI_RETURN_IF_ERROR(open_subjects(config, stop, listener, figures, &subjects));
   std::set<std::string> missing;  // programs of perftest that one end does not have
   for (unsigned run = 0; run < config.runs; ++run) {
-    for (FabricRow& row : report->rows) {
+    const std::string turn = ", run " + std::to_string(run + 1) + " of " + std::to_string(config.runs);
+    for (FabricRow& row : figures->rows) {
       if (stop) return Status::Unavailable("interrupted");
       Subject& subject = **std::find_if(subjects.begin(), subjects.end(),
-                                        [&](const auto& one) { return one->facts().name == row.provider; });
-      const std::string what = row.provider + ", " + row.cell.text() + ", run " + std::to_string(run + 1) + " of " +
-                               std::to_string(config.runs);
-      listener.on_progress(what);
+                                        [&](const auto& one) { return one->facts().provider == row.provider; });
+      const std::string provider(row.provider->name);
+      listener.on_phase(provider, row.cell.text() + turn, 0);
       FabricSample sample;
       BONSAI_RETURN_IF_ERROR(subject.measure(row.cell, &sample));
       row.samples.push_back(sample);
       const std::string program = perftest_program(row.cell);
       if (!subject.has_perftest(row.cell) || missing.contains(program)) continue;
-      listener.on_progress(what + ": " + program);
+      listener.on_phase(provider, row.cell.text() + turn + ", " + program, 0);
       double figure = 0;
       const Status status = subject.measure_perftest(row.cell, sample, &figure);
       if (status.ok()) {
@@ -220,15 +215,15 @@ Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& sto
         continue;
       }
       if (status.IsNotFound() || status.IsNotSupported()) missing.insert(program);
-      report->notes.push_back(program + ", " + row.cell.text() + ": " + std::string(status.message()));
-      listener.on_note(report->notes.back());
+      figures->notes.push_back(program + ", " + row.cell.text() + ": " + std::string(status.message()));
+      listener.on_note(figures->notes.back());
     }
   }
   return Status::OK();
 }
 
 Status serve_fabric(const FabricAddress& address, const FabricConfig& config, bool once, const std::atomic<bool>& stop,
-                    const FabricListener& listener) {
+                    const RunListener& listener) {
   std::unique_ptr<FabricEnd> end;
   BONSAI_RETURN_IF_ERROR(FabricEnd::open(
       {.provider = address.provider, .folder = address.folder, .device = config.device, .blocks = config.blocks},

@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// One execution of `bonsai-bench fabric`: opens providers with a far side for each, lets all cells take turns.
+// One execution of the experiment `fabric`: opens providers with a far side for each, lets all cells take turns.
 #ifndef BONSAI_BENCH_STUDIES_FABRIC_RUN_H_
 #define BONSAI_BENCH_STUDIES_FABRIC_RUN_H_
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/studies/fabric/end.h"
+#include "bench/driver/runner.h"
 #include "bench/studies/fabric/plan.h"
-#include "bench/studies/fabric/report.h"
 
 namespace bonsai::bench {
 
-struct FabricConfig {
-  std::vector<std::string> providers;  // of "shm", "sim" and "verbs"; empty: all that this machine has
-  std::optional<FabricAddress> peer;   // the far side is there, with its provider; else one is started here
-  std::string device;                  // of verbs; empty: found
-  bool blocks = false;                 // waits block instead of polling, here, there and in perftest
-  bool perftest = true;
-  FabricGrid grid;
-  uint64_t cell_ms = 0;  // of each measurement; 0: what suits the provider
-  unsigned runs = 9;
+// A provider under test.
+struct FabricSubject {
+  const FabricProvider* provider = nullptr;
+  std::string text;    // Capabilities::text
+  std::string label;   // in what sense its times are real
+  std::string litmus;  // what the litmus tests found; empty: not run
 };
 
-struct FabricListener {
-  std::function<void(const std::string& doing)> on_progress;
-  std::function<void(const std::string& note)> on_note;
+struct FabricRow {
+  const FabricProvider* provider = nullptr;
+  FabricCell cell;
+  std::vector<FabricSample> samples;  // one per run
+  std::vector<double> perftest;       // its figure, per run: microseconds for a cell that is alone, else messages/s
 };
 
-// Fills all but the manifest of *report. Errors: NotSupported (a requested provider is not there, or breaks a litmus
-// test), Unavailable (the far side does not answer; interrupted), those of requests.
-Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& stop, const FabricListener& listener,
-                        FabricReport* report);
+struct FabricFigures {
+  std::vector<FabricSubject> subjects;
+  std::vector<FabricRow> rows;
+  std::vector<std::string> notes;  // what was left out or failed, and why
+};
+
+// Measures every cell of the grid on every provider. The listener gets phases and notes. Errors: NotSupported (a
+// requested provider is not there, or breaks a litmus test), Unavailable (the far side does not answer; interrupted),
+// those of requests.
+Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& stop, const RunListener& listener,
+                        FabricFigures* figures);
 
 // Serves as the far side at `address` until `stop`, or with `once` until the first node that was served has gone.
-// Errors: those of opening and listening; Unavailable (`once`, and no node came).
+// The listener gets a note when it serves. Errors: those of opening and listening; Unavailable (`once`, and no node
+// came).
 Status serve_fabric(const FabricAddress& address, const FabricConfig& config, bool once, const std::atomic<bool>& stop,
-                    const FabricListener& listener);
+                    const RunListener& listener);
 
 }  // namespace bonsai::bench
 
