@@ -64,6 +64,7 @@ Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
 DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads)
     : options_(options),
       tiers_(std::move(tiers)),
+      leases_(tiers_->leases),
       key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
       key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
       large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
@@ -241,6 +242,12 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   bool begun = false;
   try {
     update_together<kMax>(updates, stall, &begun);
+    if (!may_acknowledge()) [[unlikely]] {
+      const Status owned = await_acknowledgement();
+      for (Update& update : updates) {
+        if (update.status->ok()) *update.status = owned;
+      }
+    }
   } catch (const std::bad_alloc&) {
     end_without_memory(updates, begun);
   }
@@ -384,7 +391,7 @@ Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRe
     counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
   }
   after_updates(batch.Count());
-  return Status::OK();
+  return may_acknowledge() ? Status::OK() : await_acknowledgement();
 }
 
 // A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
@@ -426,6 +433,8 @@ Status DbImpl::look_up(const ReadOptions& options, std::string_view key, Answer 
     status = answer(lookup);
   }
   background_.after_read();
+  if (!may_answer()) [[unlikely]]
+    return answer_without_lease(std::move(status));
   return status;
 }
 
@@ -514,6 +523,8 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
     return;
   }
   background_.after_read();
+  if (!may_answer()) [[unlikely]]
+    answer_without_lease(reads);
   counters_.add(Count::kGets, reading.asked());
   counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
 }
@@ -539,6 +550,7 @@ Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   return with_memory([&] {
     std::shared_ptr<const index::Versions::Registration> registration;
     BONSAI_RETURN_IF_ERROR(register_shared(&registration));
+    BONSAI_RETURN_IF_ERROR(answer_of(Status::OK()));
     *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(registration));
     return Status::OK();
   });
