@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store over shm whose bonsaid is killed and restarted, or stopped and continued, while clients work: operations are
-// late, and none fails.
+// late, and none fails. An owner that is stopped meanwhile and replaced answers nothing more; `restart_test --owner
+// POOL` is such an owner.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,14 +13,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/boot_clock.h"
+#include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/child.h"
@@ -30,6 +36,38 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
+
+Options options_of(uint32_t wait_ms_max) {
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = uint64_t{4} << 20;
+  options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
+  options.fabric_wait_ms_max = wait_ms_max;
+  return options;
+}
+
+// Gets "k" and puts "mine" for ever, on a thread each, and prints for each call: 'g' or 'p', when it began
+// (base::boot_ns()), the code of its status, and the value or the status.
+int own(const char* pool) {
+  std::unique_ptr<DB> db;
+  const Status opened = DB::Open(options_of(60'000), pool, &db);
+  if (!opened.ok()) std::printf("not open: %s\n", opened.ToString().c_str());
+  const auto work = [&db](char call) {
+    for (uint64_t number = 1;; ++number) {
+      const auto begin_ns = static_cast<unsigned long long>(base::boot_ns());
+      std::string value;
+      const Status status = call == 'g' ? db->Get("k", &value) : db->Put("mine", std::to_string(number));
+      std::printf("%c %llu %d %s\n", call, begin_ns, static_cast<int>(status.code()),
+                  status.ok() ? value.c_str() : status.ToString().c_str());
+      std::fflush(stdout);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  if (!opened.ok()) return 1;
+  std::thread puts(work, 'p');
+  work('g');
+  return 0;
+}
 
 class Restart : public ::testing::Test {
  protected:
@@ -47,17 +85,10 @@ class Restart : public ::testing::Test {
                                                      "--domain=adr", "--litmus_ms=5"});
     ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
   }
+  static Options options(uint32_t wait_ms_max) { return options_of(wait_ms_max); }
   void kill() {
     daemon_->signal(SIGKILL);
     EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
-  }
-  static Options options(uint32_t wait_ms_max) {
-    Options options;
-    options.create_if_missing = true;
-    options.pool_bytes = uint64_t{4} << 20;
-    options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
-    options.fabric_wait_ms_max = wait_ms_max;
-    return options;
   }
 
   testing::ScratchFolder scratch_;
@@ -226,5 +257,128 @@ TEST_F(Restart, BeyondTheBoundUpdatesAreUnavailableAndReadsComeBack) {
   EXPECT_TRUE(db->Put("late", "v").IsUnavailable());
 }
 
+// ---- two owners
+
+// An owner in a process of its own, and what it has printed.
+class Owner {
+ public:
+  struct Call {
+    char call;
+    uint64_t begin_ns;
+    int code;
+    std::string text;
+  };
+
+  explicit Owner(const std::string& folder)
+      : child_(folder, {fs::read_symlink("/proc/self/exe").string(), "--owner", "shm://n/a"}) {}
+  ~Owner() { child_.signal(SIGKILL); }
+
+  void signal(int number) { child_.signal(number); }
+  [[nodiscard]] std::vector<Call> calls() const {
+    std::vector<Call> calls;
+    std::istringstream lines(child_.out());
+    for (std::string line; std::getline(lines, line) && !lines.eof();) {  // the last one may not be whole
+      Call call{};
+      std::istringstream words(line);
+      words >> call.call >> call.begin_ns >> call.code;
+      std::getline(words >> std::ws, call.text);
+      calls.push_back(std::move(call));
+    }
+    return calls;
+  }
+  // Returns when it has done so many calls of each kind that began after that time.
+  std::vector<Call> await(uint64_t after_ns, size_t each) const {
+    for (int tries = 0; tries < 30'000; ++tries) {
+      std::vector<Call> made = calls();
+      std::erase_if(made, [after_ns](const Call& call) { return call.begin_ns <= after_ns; });
+      const auto gets =
+          static_cast<size_t>(std::ranges::count_if(made, [](const Call& call) { return call.call == 'g'; }));
+      if (gets >= each && made.size() - gets >= each) return made;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ADD_FAILURE() << "the owner stands: " << child_.out() << child_.err();
+    return {};
+  }
+  // Whether it has a file of that name mapped.
+  [[nodiscard]] bool maps(const std::string& path) const {
+    std::ifstream maps("/proc/" + std::to_string(child_.pid()) + "/maps");
+    std::string line;
+    while (std::getline(maps, line)) {
+      if (line.find(path) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  Child child_;
+};
+
+// The daemon is killed, its owner stopped, the daemon restarted. If the next owner gets the pool, the first one answers
+// no call that begins after the next one's update, and changes nothing. If the first one still maps the pool, nobody
+// gets it, and it goes on.
+TEST_F(Restart, AnOwnerThatWasStoppedAndReplacedAnswersNothingMore) {
+  const int rounds = testing::budget(2, 4, 200);
+  const auto ok = static_cast<int>(Status::Code::kOk);
+  base::Random dice(base::seed_from_env_or(1));
+  int replaced = 0;
+  start();
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    std::unique_ptr<DB> db;
+    Status opened = DB::Open(options(60'000), "shm://n/a", &db);
+    ASSERT_EQ("OK", opened.ToString());
+    ASSERT_EQ("OK", db->Put("k", "old").ToString());
+    ASSERT_EQ("OK", db->Close().ToString());
+    const std::string folder = scratch_.file("owner." + std::to_string(round));
+    fs::create_directory(folder);
+    Owner owner(folder);
+    owner.await(0, 3);
+    const bool waits = round % 2 == 0 || dice.below(2) == 0;
+    kill();
+    for (int tries = 0; waits && owner.maps(pools_ + "/a"); ++tries) {
+      ASSERT_LT(tries, 10'000) << "it does not notice that its node is gone";
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(20)));
+    owner.signal(SIGSTOP);
+    start();
+    Options next = options(60'000);
+    next.background_threads = 0;
+    opened = DB::Open(next, "shm://n/a", &db);
+    const uint64_t before_ns = base::boot_ns();
+    if (!opened.ok()) {
+      ASSERT_TRUE(opened.IsBusy() && !waits) << opened.ToString();
+      owner.signal(SIGCONT);
+      for (const Owner::Call& call : owner.await(before_ns, 10)) EXPECT_EQ(call.code, ok) << call.text;
+      owner.signal(SIGKILL);
+      continue;
+    }
+    ++replaced;
+    ASSERT_EQ("OK", db->Put("k", "new").ToString());
+    const uint64_t after_ns = base::boot_ns();
+    const std::string bytes = testing::read_file(pools_ + "/a");
+    owner.signal(SIGCONT);
+    const std::string who = "has got another owner meanwhile: bonsaid_restart_";  // as much of this program's name
+    for (const Owner::Call& call : owner.await(after_ns, 10)) {
+      EXPECT_NE(call.code, ok) << call.call << " is answered: " << call.text;
+      EXPECT_TRUE(call.call == 'p' || call.text.find(who) != std::string::npos) << call.text;
+    }
+    EXPECT_TRUE(testing::read_file(pools_ + "/a") == bytes) << "it has changed the pool";
+    owner.signal(SIGKILL);
+    std::string value;
+    EXPECT_EQ("OK", db->Get("k", &value).ToString());
+    EXPECT_EQ(value, "new");
+    ASSERT_EQ("OK", db->Close().ToString());
+  }
+  std::printf("%d rounds: %d replaced owners, which answered nothing\n", rounds, replaced);
+  EXPECT_GE(replaced, rounds / 2);
+}
+
 }  // namespace
 }  // namespace bonsai::bonsaid
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--owner") return bonsai::bonsaid::own(argv[2]);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -18,6 +18,7 @@
 #include "rdma/remote_persist.h"
 #include "scale/copy_places.h"
 #include "scale/credits.h"
+#include "scale/leases.h"
 #include "scale/mirror.h"
 #include "scale/pool_requests.h"
 #include "scale/spread.h"
@@ -131,7 +132,9 @@ struct LinkTarget {
   Spread spread;
   std::vector<std::unique_ptr<Connection>> connections;  // by lane; none: the pool was given back
 
-  // For the caller that makes the connections anew.
+  Leases* leases = nullptr;  // that its node's grants go to; null: none are kept, or not yet
+
+  // Of the caller that makes the connections anew, or makes a request about the pool.
   base::YieldingMutex connecting{"link.connecting"};
   uint64_t attempt_due_ns = 0;  // when the next attempt may begin
 };

@@ -78,13 +78,13 @@ Status Connector::open(LinkTarget* target, size_t lane, std::unique_ptr<rdma::Pe
   return Status::OK();
 }
 
-void Connector::reconnect(LinkTarget* target) const {
+void Connector::reconnect(LinkTarget* target, bool gives_up) const {
   if (!target->state.is_apart() || !target->connecting.try_lock()) return;
   const std::lock_guard lock(target->connecting, std::adopt_lock);
   const uint64_t begin_ns = base::now_ns();
   if (!target->state.is_apart() || begin_ns < target->attempt_due_ns) return;
   const std::string& node = target->client->name().node;
-  static_cast<void>(outage_ns(node));
+  if (gives_up) static_cast<void>(outage_ns(node));
   const Status status = attempt(target);
   if (status.ok()) {
     reconnected.hit();
@@ -92,14 +92,14 @@ void Connector::reconnect(LinkTarget* target) const {
     target->attempt_due_ns = 0;
     return target->state.note(TargetState::Event::kConfirmed);
   }
+  target->state.note_attempt(status);
   if (target->client->replaced()) return target->state.note(TargetState::Event::kReplaced, status);
   attempt_failed.hit();
-  target->state.note_attempt(status);
   const uint64_t end_ns = base::now_ns();
   target->attempt_due_ns = end_ns + kPauseNs;
   if (target->state.state() == TargetState::State::kLost) {
     target->attempt_due_ns += (kLostShare - 1) * (end_ns - begin_ns);
-  } else if (outage_ns(node) >= limit_ms_ * base::kNsPerMs) {
+  } else if (gives_up && outage_ns(node) >= limit_ms_ * base::kNsPerMs) {
     given_up.hit();
     target->state.note(TargetState::Event::kGivenUp, status);
   }
@@ -117,7 +117,6 @@ void Connector::end_outage(const std::string& node) const {
   outages_.erase(node);
 }
 
-// Ends all connections. Their requests are complete then, and no byte of them arrives here any more.
 void Connector::close(LinkTarget* target) const {
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     const std::lock_guard lock(lanes_[lane]->mutex);
@@ -133,7 +132,7 @@ Status Connector::resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* work
   BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
   const Status made = try_to_connect(worker->get(), *client, attempt_ms_, peer);
   if (!made.ok()) return made.IsUnavailable() ? nobody(*client, made) : made;
-  PoolRequests requests(worker->get(), attempt_ms_, fabric_->capabilities().text);
+  PoolRequests requests(worker->get(), nullptr, attempt_ms_, fabric_->capabilities().text);
   ServedPool pool;
   const Status asked = requests.ask(client, peer->get(), PoolOp::kResume, 0, 0, &pool);
   if (!asked.ok()) {
@@ -147,6 +146,7 @@ Status Connector::resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* work
   }
   target->pool.region = pool.region;
   target->credits.emplace(pool.credits);
+  if (target->leases != nullptr) target->leases->granted(target, client->grant());
   return Status::OK();
 }
 

@@ -46,15 +46,16 @@ class Connector {
 
   // Makes one attempt, if the target is apart, one is due, and nobody else makes one. It takes no longer than a step of
   // BoundedWait::watch_ns(), if the node does not report that it is at work. Requires: the caller holds no lane's
-  // mutex. Lets siblings run.
-  void reconnect(LinkTarget* target) const;
+  // mutex. Lets siblings run. `gives_up`: the caller waits, so that time without an answer counts towards limit_ms.
+  void reconnect(LinkTarget* target, bool gives_up = true) const;
+  // Ends all connections. Their requests are complete then, and no byte of them arrives here any more.
+  void close(LinkTarget* target) const;
 
  private:
   Status try_to_connect(rdma::Worker* worker, const PoolClient& client, uint64_t limit_ms,
                         std::unique_ptr<rdma::Peer>* peer) const;
   Status attempt(LinkTarget* target) const;
   Status resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* worker, std::unique_ptr<rdma::Peer>* peer) const;
-  void close(LinkTarget* target) const;
   [[nodiscard]] uint64_t outage_ns(const std::string& node) const;
   void end_outage(const std::string& node) const;
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/boot_clock.h"
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
@@ -17,12 +18,10 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that reports that it is at work
-// The lease that an owner requests. Its node renews it while the owner is connected, and then keeps the pool for that
-// long.
-constexpr uint64_t kLeaseNs = 750'000'000;
-constexpr uint64_t kWaitNsMax = 10'000'000'000;  // for other owners' leases
-constexpr int kEpochsMax = 16;                   // that are found to be newer than the last one that was seen
+constexpr uint64_t kRequestMsMax = 3'600'000;       // for a node that reports that it is at work
+constexpr uint64_t kRenewalNsMax = 10'000'000'000;  // the answer to a request for a grant is taken for lost then
+constexpr uint64_t kWaitNsMax = 10'000'000'000;     // for other owners' leases
+constexpr int kEpochsMax = 16;                      // that are found to be newer than the last one that was seen
 
 rdma::Rights exchange_rights() {
   rdma::Rights rights;
@@ -43,7 +42,10 @@ std::string own_name() {
 
 PoolClient::PoolClient(TargetName name) : name_(std::move(name)) { renumber(); }
 
-void PoolClient::renumber() { node_ = static_cast<uint32_t>(base::fresh_seed() | 1); }
+void PoolClient::renumber() {
+  node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
+  renewing_ = false;  // its answer will not arrive
+}
 
 Status PoolClient::make(rdma::Fabric& fabric, const TargetName& name, std::unique_ptr<PoolClient>* client) {
   std::unique_ptr<PoolClient> made(new PoolClient(name));
@@ -63,6 +65,7 @@ bool PoolClient::answered() const {
 
 // Writes the next request, which await() sends. Errors: Unavailable (an earlier one is still in flight).
 Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark) {
+  const auto locked = lock();
   static_cast<void>(worker_.poll());
   if (client->list_.pending()) return Status::Unavailable("an earlier request has not ended yet");
   PoolRequest& request = client->exchange().request;
@@ -73,14 +76,33 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
   request.token = ++client->tokens_;
   request.session = client->session_.bits;
   request.epoch = client->epoch_;
-  request.lease_ns = kLeaseNs;
+  request.lease_ns = kOwnerLeaseNs;
   set_wire_text(&request.holder, own_name());
   request.answer = client->memory_->remote().at(offsetof(PoolClient::Exchange, answer));
   set_wire_text(&request.pool, client->name_.pool);
   client->list_.clear();
   client->list_.send(*peer, client->memory_->slice(0, sizeof request));
   client->peer_ = peer;
+  client->renewing_ = op == PoolOp::kRenew;
+  client->sent_ns_ = base::boot_ns();
+  client->verdict_ = OwnerVerdict::kNone;
   return Status::OK();
+}
+
+std::unique_lock<base::YieldingMutex> PoolRequests::lock() const {
+  return mutex_ == nullptr ? std::unique_lock<base::YieldingMutex>() : std::unique_lock(*mutex_);
+}
+
+// ready() is called while the worker is locked.
+Status PoolRequests::poll_until(const std::function<bool()>& ready) const {
+  for (base::BoundedWait wait("link.answer", limit_ms_);; wait.pause()) {
+    {
+      const auto locked = lock();
+      static_cast<void>(worker_.poll());
+      if (ready()) return Status::OK();
+    }
+    if (wait.expired()) return wait.status();
+  }
 }
 
 // Sends all requests before it waits for an answer. Returns when each node has answered or left; it waits for as long
@@ -92,7 +114,7 @@ Status PoolRequests::await(std::span<PoolClient* const> clients) {
   base::BoundedWait request("link.request", kRequestMsMax);
   for (; !request.expired(); static_cast<void>(request.watch_ns())) {
     const uint64_t seen = beats;
-    BONSAI_RETURN_IF_ERROR(worker_.await("link.answer", limit_ms_, [&] {
+    BONSAI_RETURN_IF_ERROR(poll_until([&] {
       while (posted < clients.size() && !worker_.post(&clients[posted]->list_).IsBusy()) ++posted;
       all = posted == clients.size();
       beats = 0;
@@ -120,6 +142,32 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
     return Status::Unavailable(name + ": the node does not answer (" + std::string(status.message()) +
                                "); see whether bonsaid runs there, and retry");
   }
+  return read_answer(client, pool);
+}
+
+Status PoolRequests::renew(PoolClient* client, rdma::Peer* peer) {
+  bool posted = client->renewing_ && base::boot_ns() - client->sent_ns_ < kRenewalNsMax;
+  if (!posted) BONSAI_RETURN_IF_ERROR(write(client, peer, PoolOp::kRenew, 0, 0));
+  static_cast<void>(poll_until([&] {
+    const rdma::Traffic before = worker_.traffic();
+    if (!posted && worker_.post(&client->list_).ok()) {
+      posted = true;
+      renewals_ += worker_.traffic() - before;
+    }
+    return (posted && client->answered()) || !peer->usable();
+  }));
+  client->renewing_ = posted;
+  if (!posted || !client->answered()) {
+    return Status::Unavailable(client->name_.text + ": the node does not answer; see whether bonsaid runs there");
+  }
+  client->renewing_ = false;
+  return read_answer(client, nullptr);
+}
+
+// Requires: the client is answered.
+Status PoolRequests::read_answer(PoolClient* client, ServedPool* pool) const {
+  const std::string& name = client->name_.text;
+  const PoolOp op = client->exchange().request.op;
   PoolAnswer answer;
   base::racy_load(&answer, reinterpret_cast<const std::byte*>(&client->exchange().answer), sizeof answer);
   client->verdict_ = static_cast<OwnerVerdict>(answer.verdict);

@@ -7,25 +7,33 @@
 // Every wait is bounded by limit_ms. The bound begins anew at each sign that the node is at work on the request, for at
 // most an hour.
 //
-// Thread-safety: one caller at a time.
+// Thread-safety: one caller at a time for each client; PoolRequests: any thread, if it has the worker's mutex.
 #ifndef BONSAI_SCALE_POOL_REQUESTS_H_
 #define BONSAI_SCALE_POOL_REQUESTS_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
+#include "base/thread.h"
 #include "bonsai/status.h"
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
+#include "rdma/traffic.h"
+#include "scale/leases.h"
 #include "scale/membership/owner_register.h"
 #include "scale/pool_wire.h"
 #include "scale/target_name.h"
 
 namespace bonsai::scale {
+
+// The lease that an owner requests. An owner that is dead keeps the pool from others for that long.
+inline constexpr uint64_t kOwnerLeaseNs = 750'000'000;
 
 // A node's answer about a pool that it opened.
 struct ServedPool {
@@ -49,6 +57,10 @@ class PoolClient {
   void renumber();
   // The node has answered that another session owns the pool now. It is final.
   [[nodiscard]] bool replaced() const { return replaced_; }
+  // The node does not serve this session over the connection of the last request: PoolOp::kResume.
+  [[nodiscard]] bool is_to_resume() const { return verdict_ == OwnerVerdict::kAgain; }
+  // The last answer's.
+  [[nodiscard]] Leases::Grant grant() const { return {sent_ns_, verdict_ == OwnerVerdict::kGranted ? owner_ns_ : 0}; }
 
  private:
   friend class PoolRequests;
@@ -68,6 +80,8 @@ class PoolClient {
   rdma::Peer* peer_ = nullptr;  // where the request goes
   uint32_t node_ = 0;
   bool replaced_ = false;
+  bool renewing_ = false;  // the last request is kRenew, and an answer to it may come
+  uint64_t sent_ns_ = 0;   // when the last request was written
   uint64_t tokens_ = 0;
   membership::SessionId session_;
   uint64_t epoch_ = 0;  // the session's; before it has one, the newest that is known
@@ -78,9 +92,10 @@ class PoolClient {
 
 class PoolRequests {
  public:
-  // Requires: the worker outlives it. `fabric_text`: of the answers' text.
-  PoolRequests(rdma::Worker* worker, uint64_t limit_ms, std::string fabric_text)
-      : worker_(*worker), limit_ms_(limit_ms), fabric_text_(std::move(fabric_text)) {}
+  // Requires: worker and mutex outlive it. `mutex`: of the worker's users; null: there is no other. `fabric_text`: of
+  // the answers' text.
+  PoolRequests(rdma::Worker* worker, base::YieldingMutex* mutex, uint64_t limit_ms, std::string fabric_text)
+      : worker_(*worker), mutex_(mutex), limit_ms_(limit_ms), fabric_text_(std::move(fabric_text)) {}
 
   // Sends a request to the node at the other end of `peer`. `bytes` and `mark` as in PoolRequest. *pool (may be null)
   // is set on success. Errors: those that the node answered; Unavailable (no answer: the request may be in flight until
@@ -89,6 +104,12 @@ class PoolRequests {
   // ask() for the requests that open a pool, as a new session. Waits out the lease of an owner that is not connected
   // any more.
   Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
+
+  // Asks for a grant, unless a request for one is under way, and waits for its answer. Errors: Unavailable (none yet,
+  // or the connection has ended), Busy (the client was replaced).
+  Status renew(PoolClient* client, rdma::Peer* peer);
+  // Requests of renew(), so far. Requires: the mutex.
+  [[nodiscard]] const rdma::Traffic& renewals() const { return renewals_; }
 
   struct Opened {
     PoolClient* client;
@@ -101,10 +122,15 @@ class PoolRequests {
  private:
   Status write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark);
   Status await(std::span<PoolClient* const> clients);
+  Status poll_until(const std::function<bool()>& ready) const;
+  Status read_answer(PoolClient* client, ServedPool* pool) const;
+  [[nodiscard]] std::unique_lock<base::YieldingMutex> lock() const;
 
   rdma::Worker& worker_;
+  base::YieldingMutex* const mutex_;
   const uint64_t limit_ms_;
   const std::string fabric_text_;
+  rdma::Traffic renewals_;
 };
 
 }  // namespace bonsai::scale

@@ -313,11 +313,12 @@ class PoolOwnership : public ::testing::Test {
       return status;
     }
     Status ask(PoolOp op) {
-      return PoolRequests(worker.get(), kWaitMs, "")
+      return PoolRequests(worker.get(), nullptr, kWaitMs, "")
           .ask(client.get(), peers.back().get(), op, kBytes, 0, op == PoolOp::kResume ? &pool : nullptr);
     }
     Status take(PoolOp op) {
-      return PoolRequests(worker.get(), kWaitMs, "").take(client.get(), peers.back().get(), op, kBytes, 0, &pool);
+      return PoolRequests(worker.get(), nullptr, kWaitMs, "")
+          .take(client.get(), peers.back().get(), op, kBytes, 0, &pool);
     }
     // Resumes over a new attachment, while the earlier one exists.
     Status resume() {

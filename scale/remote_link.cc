@@ -27,14 +27,17 @@ Status RemoteLink::start() {
     BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&lane->worker));
     lanes_.push_back(std::move(lane));
   }
-  requests_.emplace(lanes_[0]->worker.get(), options_.limit_ms, fabric_->capabilities().text);
+  requests_.emplace(lanes_[0]->worker.get(), &lanes_[0]->mutex, options_.limit_ms, fabric_->capabilities().text);
   connector_.emplace(fabric_, lanes_, options_.secret, options_.limit_ms);
   writes_.emplace(lanes_, pool_, *connector_, options_.limit_ms);
   reads_.emplace(*fabric_, lanes_, pool_, *connector_);
-  return Status::OK();
+  if (options_.leases == nullptr) return Status::OK();
+  keeper_.emplace(*connector_, lanes_[0].get(), options_.leases, fabric_->capabilities().text);
+  return keeper_->start();
 }
 
 RemoteLink::~RemoteLink() {
+  if (keeper_) keeper_->stop();
   close_all();
   for (const auto& lane : lanes_) static_cast<void>(lane->worker->poll());  // what was in flight ended with its peer
   if (reads_) reads_->clear();
@@ -51,32 +54,51 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
   BONSAI_RETURN_IF_ERROR(PoolClient::make(*fabric_, name, &client));
   auto made = std::make_unique<LinkTarget>(std::move(client));
   std::vector<std::unique_ptr<rdma::Peer>> peers(lanes_.size());
-  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    BONSAI_RETURN_IF_ERROR(connector_->connect(lanes_[lane]->worker.get(), *made->client, &peers[lane]));
-  }
-  const Status asked = requests_->take(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool);
-  if (asked.IsUnavailable()) {
-    // The connection ends before what it may still deliver is used again.
-    peers[0].reset();
-    static_cast<void>(lanes_[0]->worker->poll());
-    given_up_.push_back(std::move(made));
-  }
-  BONSAI_RETURN_IF_ERROR(asked);
-  made->credits.emplace(made->pool.credits);
-  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    made->connections.push_back(std::make_unique<Connection>(&*made->credits));
-    BONSAI_RETURN_IF_ERROR(connector_->open(made.get(), lane, std::move(peers[lane])));
+  // Peers are made and closed under their worker's lock: the lease keeper uses the first lane meanwhile.
+  const auto close = [&] {
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+      const std::lock_guard lock(lanes_[lane]->mutex);
+      if (lane < made->connections.size()) made->connections[lane]->close(/*keep=*/false);
+      peers[lane].reset();
+      static_cast<void>(lanes_[lane]->worker->poll());
+    }
+  };
+  Status status = connect(made.get(), &peers);
+  if (status.ok()) status = requests_->take(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool);
+  if (status.ok()) status = open_connections(made.get(), &peers);
+  if (!status.ok()) {
+    close();
+    if (status.IsUnavailable()) given_up_.push_back(std::move(made));
+    return status;
   }
   made->state.note(TargetState::Event::kConfirmed);
   *target = targets_.size();
   targets_.push_back(std::move(made));
+  if (keeper_) keeper_->add(targets_.back().get());
   return Status::OK();
 }
 
-// About a pool that is open.
+Status RemoteLink::connect(LinkTarget* target, std::vector<std::unique_ptr<rdma::Peer>>* peers) {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::lock_guard lock(lanes_[lane]->mutex);
+    BONSAI_RETURN_IF_ERROR(connector_->connect(lanes_[lane]->worker.get(), *target->client, &(*peers)[lane]));
+  }
+  return Status::OK();
+}
+
+Status RemoteLink::open_connections(LinkTarget* target, std::vector<std::unique_ptr<rdma::Peer>>* peers) {
+  target->credits.emplace(target->pool.credits);
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::lock_guard lock(lanes_[lane]->mutex);
+    target->connections.push_back(std::make_unique<Connection>(&*target->credits));
+    BONSAI_RETURN_IF_ERROR(connector_->open(target, lane, std::move((*peers)[lane])));
+  }
+  return Status::OK();
+}
+
+// About a pool that is open. Requires: the caller holds target->connecting.
 Status RemoteLink::ask(LinkTarget* target, PoolOp op, uint64_t bytes, ServedPool* pool) {
-  connector_->reconnect(target);
-  if (!target->connections[0]->is_open()) {
+  if (target->connections.empty() || !target->connections[0]->is_open()) {
     return Status::Unavailable(target->state.name() + " cannot be reached; see that its node runs, and retry");
   }
   return requests_->ask(target->client.get(), &target->connections[0]->peer(), op, bytes, 0, pool);
@@ -85,17 +107,28 @@ Status RemoteLink::ask(LinkTarget* target, PoolOp op, uint64_t bytes, ServedPool
 Status RemoteLink::release(size_t target, PoolOp op) {
   LinkTarget& left = *targets_[target];
   if (left.connections.empty()) return Status::OK();
+  connector_->reconnect(&left);
+  const std::lock_guard lock(left.connecting);
   const Status status = ask(&left, op, 0, nullptr);
+  if (keeper_) keeper_->remove(&left);
   left.state.note(TargetState::Event::kLeft, Status::Unavailable("nothing is read or written there any more"));
+  connector_->close(&left);
   left.connections.clear();
   return status;
 }
 
-Status RemoteLink::complete(size_t target) { return ask(targets_[target].get(), PoolOp::kComplete, 0, nullptr); }
+Status RemoteLink::complete(size_t target) {
+  LinkTarget& of = *targets_[target];
+  connector_->reconnect(&of);
+  const std::lock_guard lock(of.connecting);
+  return ask(&of, PoolOp::kComplete, 0, nullptr);
+}
 
 Status RemoteLink::resize(size_t target, uint64_t bytes) {
   LinkTarget& of = *targets_[target];
   of.mirror.reset();
+  connector_->reconnect(&of);
+  const std::lock_guard lock(of.connecting);
   BONSAI_RETURN_IF_ERROR(ask(&of, PoolOp::kResize, bytes, &of.pool));
   for (const auto& connection : of.connections) connection->set_region(of.pool.region);
   return Status::OK();
@@ -124,8 +157,14 @@ rdma::Traffic RemoteLink::traffic() const {
   for (const auto& lane : lanes_) {
     const std::lock_guard lock(lane->mutex);
     all += lane->worker->traffic();
+    if (keeper_ && lane == lanes_.front()) all = all - keeper_->traffic();
   }
   return all;
+}
+
+rdma::Traffic RemoteLink::lease_traffic() const {
+  const std::lock_guard lock(lanes_[0]->mutex);
+  return keeper_ ? keeper_->traffic() : rdma::Traffic();
 }
 
 size_t RemoteLink::connections() const {

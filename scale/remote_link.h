@@ -28,6 +28,8 @@
 #include "rdma/fabric.h"
 #include "scale/connection.h"
 #include "scale/connector.h"
+#include "scale/lease_keeper.h"
+#include "scale/leases.h"
 #include "scale/pool_requests.h"
 #include "scale/read_lanes.h"
 #include "scale/registered_pool.h"
@@ -42,6 +44,8 @@ struct LinkOptions {
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence
   size_t workers = 4;                    // 1 to kWorkersMax
+  // Of the store, which the link keeps, on threads of its own; outlives the link. Null: none are kept.
+  Leases* leases = nullptr;
 };
 
 class RemoteLink {
@@ -61,7 +65,7 @@ class RemoteLink {
   // Gives the pool back and removes it from its node.
   Status remove(size_t target) { return release(target, PoolOp::kRemove); }
   // Makes the pool so large on its node. Requires: its mirror is not used any more.
-  // Errors: those of open(), NoSpace; the pool is given back then.
+  // Errors: those of open(), NoSpace; the pool may have been given back then.
   Status resize(size_t target, uint64_t bytes);
   // Gives a pool that was made by kCreateUnnamed its name; it stays this link's. Requires: as open().
   // Errors: InvalidArgument (it has one), Busy (the name is taken), IoError, Unavailable.
@@ -78,8 +82,10 @@ class RemoteLink {
   [[nodiscard]] ReadLanes& reads() { return *reads_; }
   [[nodiscard]] uint64_t limit_ms() const { return options_.limit_ms; }
 
-  // Requests of all threads since the link was made. Any thread.
+  // Requests of all threads since the link was made, except those for leases. Any thread.
   [[nodiscard]] rdma::Traffic traffic() const;
+  // Requests for leases, likewise.
+  [[nodiscard]] rdma::Traffic lease_traffic() const;
   // To nodes, of all lanes.
   [[nodiscard]] size_t connections() const;
 
@@ -88,6 +94,8 @@ class RemoteLink {
       : fabric_(std::move(fabric)), options_(options) {}
 
   Status start();
+  Status connect(LinkTarget* target, std::vector<std::unique_ptr<rdma::Peer>>* peers);
+  Status open_connections(LinkTarget* target, std::vector<std::unique_ptr<rdma::Peer>>* peers);
   Status ask(LinkTarget* target, PoolOp op, uint64_t bytes, ServedPool* pool);
   Status release(size_t target, PoolOp op);
   void close_all();
@@ -101,6 +109,7 @@ class RemoteLink {
   std::optional<WriteLanes> writes_;
   std::optional<ReadLanes> reads_;
   std::vector<std::unique_ptr<LinkTarget>> targets_;  // fixed once the store is open
+  std::optional<LeaseKeeper> keeper_;                 // its threads end before the targets
   // Targets whose requests to open were not answered in time. A later answer may come over another target's connection,
   // which would end if the answer found no memory.
   std::vector<std::unique_ptr<LinkTarget>> given_up_;

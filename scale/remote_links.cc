@@ -26,7 +26,10 @@ Status RemoteLinks::link_of(const TargetName& name, RemoteLink** link) {
     BONSAI_RETURN_IF_ERROR(load_secret());
     std::shared_ptr<rdma::Fabric> fabric;
     BONSAI_RETURN_IF_ERROR(open_fabric(name.scheme, &fabric));
-    const LinkOptions options{.secret = has_secret_ ? &secret_ : nullptr, .limit_ms = limit_ms_, .workers = workers_};
+    const LinkOptions options{.secret = has_secret_ ? &secret_ : nullptr,
+                              .limit_ms = limit_ms_,
+                              .workers = workers_,
+                              .leases = leases_.get()};
     BONSAI_RETURN_IF_ERROR(RemoteLink::make(std::move(fabric), options, &of_scheme));
   }
   *link = of_scheme.get();

@@ -31,7 +31,9 @@ class RemoteLinks {
   // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
   Status link_of(const TargetName& name, RemoteLink** link);
 
-  // Traffic of all links, since they were made.
+  // Those of all targets.
+  [[nodiscard]] Leases& leases() const { return *leases_; }
+  // RemoteLink::traffic() of all links, since they were made.
   [[nodiscard]] rdma::Traffic traffic() const;
 
  private:
@@ -42,6 +44,7 @@ class RemoteLinks {
   const size_t workers_;
   bool secret_loaded_ = false, has_secret_ = false;
   rdma::Secret secret_;
+  const std::unique_ptr<Leases> leases_ = std::make_unique<Leases>();
   std::map<std::string, std::unique_ptr<RemoteLink>> links_;  // by scheme
 };
 

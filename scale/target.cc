@@ -45,6 +45,7 @@ Targets::Targets(TargetConfig config)
 
 Status Targets::add(TargetName name) {
   if (!name.is_remote()) {
+    has_local_ = true;
     targets_.push_back(std::make_unique<LocalTarget>(std::move(name), config_));
     return Status::OK();
   }
@@ -57,6 +58,7 @@ Status Targets::add(TargetName name) {
 }
 
 void Targets::add(TargetName name, std::unique_ptr<base::HookedMedium> medium) {
+  has_local_ = true;
   targets_.push_back(std::make_unique<CallersTarget>(std::move(name), std::move(medium)));
 }
 
@@ -66,7 +68,8 @@ Status Targets::open_read_only() {
     BONSAI_RETURN_IF_ERROR(target->open_read_only());
     if (target->far() != nullptr) fetched.push_back({target->far(), 0, target->bytes()});
   }
-  return make_resident(fetched);
+  BONSAI_RETURN_IF_ERROR(make_resident(fetched));
+  return leases() == nullptr || leases()->valid() ? Status::OK() : leases()->await(config_.limit_ms);
 }
 
 Status Targets::complete() {

@@ -145,13 +145,18 @@ class Targets {
   // The label of a pool's results: each medium once, with its role if it has only one.
   [[nodiscard]] std::string medium_text() const;
 
-  // Traffic with all nodes, since the links to them were made.
+  // Without a valid one of them nothing that was read may be returned. Null: some target is of this machine, so no
+  // other owner opens the pool while this process has that target's lock.
+  [[nodiscard]] Leases* leases() const { return has_local_ ? nullptr : &links_.leases(); }
+
+  // Traffic with all nodes, since the links to them were made, except for leases.
   [[nodiscard]] rdma::Traffic traffic() const { return links_.traffic(); }
 
  private:
   const TargetConfig config_;
   RemoteLinks links_;
   std::vector<std::unique_ptr<Target>> targets_;
+  bool has_local_ = false;
 };
 
 }  // namespace bonsai::scale

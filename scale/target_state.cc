@@ -44,6 +44,11 @@ void TargetState::note(Event event, const Status& why) {
   state_.store(after, std::memory_order_release);
 }
 
+Status TargetState::attempt() const {
+  const std::lock_guard lock(mutex_);
+  return attempt_;
+}
+
 void TargetState::note_attempt(const Status& why) {
   const std::lock_guard lock(mutex_);
   attempt_ = why;

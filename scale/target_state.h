@@ -54,6 +54,8 @@ class TargetState {
   void note(Event event, const Status& why = Status::OK());
   // An attempt to connect again has failed. The last one is the reason if the target is given up.
   void note_attempt(const Status& why);
+  // Why the last one failed; OK: none has since the last connection.
+  [[nodiscard]] Status attempt() const;
 
  private:
   const std::string name_;

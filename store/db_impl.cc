@@ -71,6 +71,7 @@ DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundT
 
 void DbImpl::start(BackgroundThreads threads) {
   BONSAI_CHECK(closed_ && tiers_->index != nullptr);
+  leases_ = tiers_->leases;
   const bool fixed8 = tiers_->pool.key_format() == KeyFormat::kFixed8;
   key_bytes_min_ = fixed8 ? sizeof(uint64_t) : kKeyBytesMin;
   key_bytes_max_ = fixed8 ? sizeof(uint64_t) : kKeyBytesMax;
@@ -254,6 +255,12 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
       }
     }
     update_together<kMax>(updates, stall, &begun);
+    if (!may_acknowledge()) [[unlikely]] {
+      const Status owned = await_acknowledgement();
+      for (Update& update : updates) {
+        if (update.status->ok()) *update.status = owned;
+      }
+    }
   } catch (const std::bad_alloc&) {
     end_without_memory(updates, begun);
   }
@@ -397,7 +404,7 @@ Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRe
     counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
   }
   after_updates(batch.Count());
-  return Status::OK();
+  return may_acknowledge() ? Status::OK() : await_acknowledgement();
 }
 
 // A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
@@ -439,6 +446,8 @@ Status DbImpl::look_up(const ReadOptions& options, std::string_view key, Answer 
     status = answer(lookup);
   }
   background_.after_read();
+  if (!may_answer()) [[unlikely]]
+    return answer_without_lease(std::move(status));
   return status;
 }
 
@@ -527,6 +536,8 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
     return;
   }
   background_.after_read();
+  if (!may_answer()) [[unlikely]]
+    answer_without_lease(reads);
   counters_.add(Count::kGets, reading.asked());
   counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
 }
@@ -554,6 +565,7 @@ Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   return with_memory([&] {
     std::shared_ptr<const index::Versions::Registration> registration;
     BONSAI_RETURN_IF_ERROR(register_shared(&registration));
+    BONSAI_RETURN_IF_ERROR(answer_of(Status::OK()));
     *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(registration));
     return Status::OK();
   });

@@ -138,6 +138,16 @@ class DbImpl final : public DB {
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
   [[nodiscard]] Lent& lent() { return lent_; }
+  // Whether what has been read may be returned: this process owned the store then. Requires: the read is done.
+  [[nodiscard]] bool may_answer() const { return leases_ == nullptr || leases_->valid(); }
+  // If not: OK if it did own the store when this was called. `waits`: for nodes that are silent. Errors: Unavailable.
+  [[nodiscard]] Status await_lease(bool waits = true) const;
+  // For a read that has ended with `read`. A node that was silent is not waited for again.
+  [[nodiscard]] Status answer_of(Status read) const {
+    if (may_answer()) [[likely]]
+      return read;
+    return answer_without_lease(std::move(read));
+  }
   Status check_key(std::string_view key) const {
     if (key.size() >= key_bytes_min_ && key.size() <= key_bytes_max_) [[likely]]
       return Status::OK();
@@ -152,6 +162,11 @@ class DbImpl final : public DB {
   }
   // If it does not: waits for memory, or states why not.
   [[nodiscard]] Status await_updates(Stall* stall) const;
+  [[nodiscard]] Status answer_without_lease(Status read) const;
+  void answer_without_lease(std::span<const Read> reads) const;
+  // Buffered updates are acknowledged without an answer of a node.
+  [[nodiscard]] bool may_acknowledge() const { return options_.durability != Durability::kBuffered || may_answer(); }
+  [[nodiscard]] Status await_acknowledgement() const;
   [[nodiscard]] static Status of_parent();
   [[nodiscard]] Status refuse_key(std::string_view key) const;
   static Status check_value(std::string_view value) {
@@ -202,6 +217,7 @@ class DbImpl final : public DB {
   const Options options_;
   std::unique_ptr<Tiers> tiers_;
   // From start() on. The counters are those of the process at that time.
+  scale::Leases* leases_ = nullptr;  // null: none is needed
   size_t key_bytes_min_ = 0, key_bytes_max_ = 0;
   uint64_t large_value_bytes_min_ = 0;
   base::NvmCounters nvm_before_;

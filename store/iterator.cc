@@ -46,7 +46,10 @@ void IteratorImpl::keep(const Index::Window& window) {
       bytes_.append(rows.key(i)).append(rows.value(i));
     }
   }
-  if (window.trouble != persist::Trouble::kNone) fail(no_range(*db_.tiers().volume, window.trouble, lo_, hi_));
+  Status status;
+  if (window.trouble != persist::Trouble::kNone) status = no_range(*db_.tiers().volume, window.trouble, lo_, hi_);
+  status = db_.answer_of(std::move(status));
+  if (!status.ok()) fail(std::move(status));
 }
 
 void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
@@ -102,7 +105,10 @@ void IteratorImpl::land() {
   if (record.large) {
     const std::string_view ref(bytes_.data() + record.key_offset + record.key_bytes, record.value_bytes);
     const persist::Trouble trouble = db_.tiers().large->read(persist::large_ref(ref), &large_);
-    if (trouble != persist::Trouble::kNone) return fail(no_value(*db_.tiers().volume, trouble, key_at(at_)));
+    Status status;
+    if (trouble != persist::Trouble::kNone) status = no_value(*db_.tiers().volume, trouble, key_at(at_));
+    status = db_.answer_of(std::move(status));
+    if (!status.ok()) return fail(std::move(status));
   }
   valid_ = true;
 }

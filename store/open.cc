@@ -45,6 +45,7 @@ class Opener {
     const Status status = with_memory([this] {
       BONSAI_RETURN_IF_ERROR(t_.memory.take());
       BONSAI_RETURN_IF_ERROR(take());
+      t_.leases = t_.targets->leases();
       BONSAI_RETURN_IF_ERROR(t_.targets->need_hooks() ? wire(t_.targets->hooked_volume())
                                                       : wire(t_.targets->product_volume()));
       return create_ && !name_later_ ? t_.targets->complete() : Status::OK();

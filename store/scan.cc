@@ -90,10 +90,9 @@ auto DbImpl::passing_on_to(const RowsVisitor& visit) {
     Rows& rows = piece.rows;
     if (piece.large) {
       const persist::Trouble trouble = tiers_->large->read(persist::large_ref(rows.value(0)), &large);
-      if (trouble != persist::Trouble::kNone) {
-        *failed = no_value(*tiers_->volume, trouble, rows.key(0));
-        return false;
-      }
+      *failed = answer_of(trouble == persist::Trouble::kNone ? Status::OK()
+                                                             : no_value(*tiers_->volume, trouble, rows.key(0)));
+      if (!failed->ok()) return false;
       rows.values = large.data();
       rows.value_bytes = static_cast<uint32_t>(large.size());
     }
@@ -221,6 +220,8 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
       guard = tiers_->epochs->enter();
     }
     tiers_->index->read_window(at.key(), version, false, left, window, ahead);
+    if (!may_answer()) [[unlikely]]
+      BONSAI_RETURN_IF_ERROR(await_lease(/*waits=*/window->trouble != persist::Trouble::kUnavailable));
     for (Index::Piece& piece : window->pieces) {
       const bool last = !options.end.empty() && cut_at(options.end, &piece.rows);
       if (last && piece.rows.count == 0) return Status::OK();

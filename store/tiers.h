@@ -27,6 +27,7 @@ namespace bonsai::store {
 struct Tiers {
   base::MemoryReserve memory;
   std::unique_ptr<scale::Targets> targets;
+  scale::Leases* leases = nullptr;  // as Targets::leases()
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;

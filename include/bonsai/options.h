@@ -87,8 +87,9 @@ struct Options {
   std::string fabric_secret_file;
   // The longest wait for a node: for a connection, a response or a fence. A node that is restarted, stopped or out of
   // reach for less than that delays operations and fails none: the store connects to it again. After it, the call
-  // returns Unavailable; updates of the store do so from then on, and reads succeed again when the node is back. The
-  // wait starts anew when a node reports that it is still working, for example creating a large pool.
+  // returns Unavailable; updates of the store do so from then on, and reads succeed again when the node is back. If all
+  // targets are remote, reads from DRAM wait, too, when no node has answered for 0.7 s: another process may own the
+  // pool by then. The wait starts anew when a node reports that it is still working, for example creating a large pool.
   uint32_t fabric_wait_ms_max = 30'000;
   // Number of fabric workers, 1 to kFabricWorkersMax. Each has its own connection to each target. The first one
   // posts requests and writes to the data area. The others post reads, each thread always to the same one, and writes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc).
+// sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc), of those
+// of leases their own test (leases_test.cc).
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -25,6 +26,10 @@ enum Mutant : uint32_t {
   kFlushNotAwaited = 1u << 12,     // the server answers before the pool's flush thread has flushed
   kSendAgainSkipped = 1u << 15,    // what a connection has left unanswered is taken for durable
   kReadAgainSkipped = 1u << 16,    // what a connection has left unread is taken for read
+  kLeaseNotChecked = 1u << 17,     // a lease is valid for ever
+  kLeaseByArrival = 1u << 18,      // a grant counts from its arrival
+  kEarlierGrantCovers = 1u << 19,  // a grant that was requested before a read proves who owned the pool then
+  kReplacedGoesOn = 1u << 20,      // an owner that was replaced answers reads
 };
 
 }  // namespace bonsai::scale

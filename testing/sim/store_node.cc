@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/sim/store_node.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "scale/remote_medium.h"
@@ -33,7 +35,8 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
 }
 
 Status StoreNode::open(const Options& options, bool create, const std::vector<scale::TargetRole>& roles) {
-  BONSAI_RETURN_IF_ERROR(scale::RemoteLink::make(fabric_, {.limit_ms = limit_ms_}, &link_));
+  leases_ = std::make_unique<scale::Leases>();
+  BONSAI_RETURN_IF_ERROR(scale::RemoteLink::make(fabric_, {.limit_ms = limit_ms_, .leases = leases_.get()}, &link_));
   std::vector<std::unique_ptr<base::HookedMedium>> media(targets_.size());
   Status status;
   for (size_t i = 0; i < targets_.size() && status.ok(); ++i) {
@@ -41,10 +44,14 @@ Status StoreNode::open(const Options& options, bool create, const std::vector<sc
   }
   std::unique_ptr<store::Tiers> tiers;
   if (status.ok()) status = store::open_tiers_on(options, std::move(media), create, &tiers, roles);
+  const auto is_remote = [](const Target& target) { return target.local == nullptr; };
+  if (status.ok() && std::ranges::all_of(targets_, is_remote)) tiers->leases = leases_.get();
   store::BackgroundThreads threads;
   if (status.ok()) status = store::BackgroundThreads::reserve(options, &threads);
   if (status.ok()) {
-    db_ = std::make_unique<store::DbImpl>(options, std::move(tiers), std::move(threads));
+    Options own = options;
+    own.fabric_wait_ms_max = static_cast<uint32_t>(limit_ms_);
+    db_ = std::make_unique<store::DbImpl>(own, std::move(tiers), std::move(threads));
   } else {
     media.clear();
     link_.reset();

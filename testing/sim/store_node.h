@@ -51,6 +51,7 @@ class StoreNode {
   const std::vector<Target> targets_;
   const uint64_t limit_ms_;
   bool has_power_ = true;
+  std::unique_ptr<scale::Leases> leases_;
   std::unique_ptr<scale::RemoteLink> link_;
   std::unique_ptr<store::DbImpl> db_;
 };

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the leases of a link's targets: asks their nodes for grants three times in the length of a lease, and at once
+// for readers whose lease has lapsed. The requests go over the first lane.
+//
+// Invariants
+//   - A target has at most one such request under way. It is sent again over the same connection only when it was lost,
+//     as far as can be known: so a node that is stopped for a minute finds a few.
+//   - Broken connections are made anew, on a second thread, so that a node that is away delays no other's grants. But
+//     no target is given up: only those who wait do that (connector.h).
+//
+// Thread-safety: any thread.
+#ifndef BONSAI_SCALE_LEASE_KEEPER_H_
+#define BONSAI_SCALE_LEASE_KEEPER_H_
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/thread.h"
+#include "bonsai/status.h"
+#include "rdma/traffic.h"
+#include "scale/connection.h"
+#include "scale/connector.h"
+#include "scale/leases.h"
+#include "scale/pool_requests.h"
+
+namespace bonsai::scale {
+
+class LeaseKeeper {
+ public:
+  // Requires: all outlive it.
+  LeaseKeeper(const Connector& connector, Lane* lane, Leases* leases, std::string fabric_text)
+      : connector_(connector),
+        lane_(*lane),
+        leases_(*leases),
+        requests_(lane->worker.get(), &lane->mutex, kAnswerMsMax, std::move(fabric_text)) {}
+  ~LeaseKeeper() { stop(); }
+
+  // Errors: NoSpace (no thread).
+  Status start();
+  // Gives all targets up. Nobody reads them.
+  void stop();
+
+  // From now on the target's lease is kept. Requires: it has just been opened.
+  void add(LinkTarget* target);
+  // Requires: the caller holds target->connecting.
+  void remove(LinkTarget* target);
+
+  // Requests for grants, so far. Requires: the lane's mutex.
+  [[nodiscard]] const rdma::Traffic& traffic() const { return requests_.renewals(); }
+
+ private:
+  static constexpr uint64_t kAnswerMsMax = 20;  // so long a caller waits for an answer, before it looks again
+
+  enum class For : uint8_t { kReader, kThread };
+  struct Round {
+    base::Event woken;
+    base::Thread thread;
+  };
+  void run(Round* round, bool of_apart);
+  Status renew(LinkTarget* target, For whom);
+  Status ask(LinkTarget* target);
+
+  const Connector& connector_;
+  Lane& lane_;
+  Leases& leases_;
+  PoolRequests requests_;
+  std::mutex mutex_;
+  std::vector<LinkTarget*> targets_;  // under mutex_
+  std::atomic<bool> over_{false};
+  std::array<Round, 2> rounds_;  // of the targets that have connections, and of those that are apart
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_LEASE_KEEPER_H_

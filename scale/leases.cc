@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/leases.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/thread.h"
+
+namespace bonsai::scale {
+void Leases::add(Key target, const Grant& grant, Renew renew) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(std::make_shared<Member>(target));
+  members_.back()->renew = std::move(renew);
+  note(members_.back().get(), grant);
+}
+
+void Leases::granted(Key target, const Grant& grant) {
+  const std::lock_guard lock(mutex_);
+  if (Member* const member = find(target); member != nullptr) note(member, grant);
+}
+
+// Requires: mutex_. Null: it was given back.
+Leases::Member* Leases::find(Key target) const {
+  const auto is_it = [target](const auto& member) { return member->target == target; };
+  const auto found = std::find_if(members_.begin(), members_.end(), is_it);
+  return found != members_.end() ? found->get() : nullptr;
+}
+
+// Requires: mutex_.
+void Leases::note(Member* member, const Grant& grant) {
+  const uint64_t sent_ns = grant.sent_ns;
+  if (grant.ns == 0 || !member->lease.granted(0, sent_ns, base::boot_ns(), grant.ns).ok()) return;
+  member->sent_ns = std::max(member->sent_ns, sent_ns);
+  set_until();
+}
+
+void Leases::end(Key target, const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (find(target) == nullptr || std::exchange(ended_, true)) return;
+  why_ended_ = why;
+  set_until();
+}
+
+void Leases::remove(Key target) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(members_, [target](const auto& member) { return member->target == target; });
+  set_until();
+}
+
+// Requires: mutex_.
+void Leases::set_until() {
+  uint64_t until_ns = 0;
+  for (const auto& member : members_) until_ns = std::max(until_ns, member->lease.until_ns());
+  until_ns_.store(ended_ ? 0 : until_ns, std::memory_order_release);
+}
+
+// A grant that was requested after the read proves that nobody else owned the pool when it was done, also if that grant
+// has lapsed by now.
+bool Leases::covers(uint64_t read_ns) const {
+  if (valid()) return true;
+  const std::lock_guard lock(mutex_);
+  const auto since = [read_ns](const auto& member) { return member->sent_ns >= read_ns; };
+  return !ended_ && std::any_of(members_.begin(), members_.end(), since);
+}
+
+// Asks one node after another, until one has granted a lease since the read. Returns why none has.
+Status Leases::renew_all(uint64_t read_ns, const std::function<void()>& after_each) {
+  std::vector<std::shared_ptr<Member>> members;
+  {
+    const std::lock_guard lock(mutex_);
+    members = members_;
+  }
+  Status why = Status::Unavailable("no target has a lease");
+  for (const auto& member : members) {
+    const Status status = member->renew();
+    if (covers(read_ns)) return Status::OK();
+    why = status.ok() ? Status::Unavailable("its node grants no lease now") : status;
+    after_each();
+  }
+  return why;
+}
+
+Status Leases::await(uint64_t limit_ms) {
+  const uint64_t read_ns = base::boot_ns();
+  for (base::BoundedWait wait("link.lease", limit_ms);; wait.pause()) {
+    // An attempt counts as a whole.
+    const Status why = renew_all(read_ns, [&wait] { static_cast<void>(wait.watch_ns()); });
+    if (why.ok()) return why;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return why_ended_;
+    }
+    if (!wait.expired()) continue;
+    return Status::Unavailable("this process has had no lease on the store for " + std::to_string(limit_ms) +
+                               " ms, so another owner may have written to it since (" + std::string(why.message()) +
+                               "); see that a node of it runs and can be reached, and read again");
+  }
+}
+
+}  // namespace bonsai::scale

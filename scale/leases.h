@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store's right to answer reads: the leases of its remote targets (membership/lease.h). docs/nodes.md has the
+// protocol.
+//
+// Guarantees: if valid() is true after a read, no other owner had opened the store when the read was done. Another
+// owner must be given all targets, so one target whose lease runs is enough.
+//
+// Thread-safety: any thread. A target is added and removed while nobody reads it.
+#ifndef BONSAI_SCALE_LEASES_H_
+#define BONSAI_SCALE_LEASES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/boot_clock.h"
+#include "bonsai/status.h"
+#include "scale/membership/lease.h"
+
+namespace bonsai::scale {
+
+class Leases {
+ public:
+  // A node's grant: it counts from the moment at which it was requested.
+  struct Grant {
+    uint64_t sent_ns = 0;  // base::boot_ns()
+    uint64_t ns = 0;       // 0: none
+  };
+  // Makes one attempt to get a grant of the target's node. Returns why there is none so far; OK: there may be one.
+  using Renew = std::function<Status()>;
+  // Names a target.
+  using Key = const void*;
+
+  // Whether what was read may be returned. Requires: the read is done. Cost: a load, and the clock, whose reading waits
+  // for the loads before it.
+  [[nodiscard]] bool valid() const {
+    const uint64_t until_ns = until_ns_.load(std::memory_order_acquire);
+    return base::boot_ns() < until_ns;
+  }
+  // For a read after which valid() was false: gets a new grant. OK: what was read before the call may be returned.
+  // Errors: Unavailable (another owner has the store, which is final; or no node has granted a lease within limit_ms).
+  Status await(uint64_t limit_ms);
+
+  void add(Key target, const Grant& grant, Renew renew);
+  // A grant without a length changes nothing.
+  void granted(Key target, const Grant& grant);
+  // Another session owns the target's pool: no read is answered any more. `why`: for users.
+  void end(Key target, const Status& why);
+  // The target was given back.
+  void remove(Key target);
+
+ private:
+  struct Member {
+    explicit Member(Key key) : target(key) {}
+    const Key target;
+    membership::Lease lease{1, 1};
+    uint64_t sent_ns = 0;  // of the last grant
+    Renew renew;
+  };
+  [[nodiscard]] Member* find(Key target) const;
+  void note(Member* member, const Grant& grant);
+  void set_until();
+  [[nodiscard]] bool covers(uint64_t read_ns) const;
+  Status renew_all(uint64_t read_ns, const std::function<void()>& after_each);
+
+  std::atomic<uint64_t> until_ns_{0};
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<std::shared_ptr<Member>> members_;
+  bool ended_ = false;
+  Status why_ended_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_LEASES_H_
