@@ -106,8 +106,11 @@ int run_session_of(ExperimentRequest request, const std::atomic<bool>& interrupt
     std::fprintf(stderr, "note: %s\n", text.c_str());
   };
   request.plan.stop = &interrupted;
-  request.plan.listener = {.on_phase = [&line](const std::string& engine, const std::string& phase,
-                                               uint64_t operations) { line.start(engine, phase, operations); },
+  const auto show_phase = [&line](const std::string& engine, const std::string& phase, uint64_t operations) {
+    if (operations > 0) return line.start(engine, phase, operations);
+    line.show_text(engine + ", " + phase);  // nothing is reported while it lasts
+  };
+  request.plan.listener = {.on_phase = show_phase,
                            .on_progress = [&line](const PhaseProgress& progress) { line.show(progress); },
                            .on_result = {},
                            .on_note = note,

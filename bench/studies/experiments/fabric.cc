@@ -42,7 +42,7 @@ enum FabricColumn : size_t {
   kRateLeast,
   kRateMost,
   kRatioLeast,
-  kRatioMost,
+  kRatioMost
 };
 
 std::vector<Column> columns() {
