@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prepares a WriteBatch to be written: checks its size and makes the index's batch from it.
+// A WriteBatch on its way to the index: its size is checked, the index's batch is made from it and written.
 #include <algorithm>
 
 #include "base/check.h"
@@ -79,6 +79,28 @@ Status DbImpl::make_batch(const Ordered& updates, std::vector<persist::LargeRef>
     item.flags = parts[i].flags;
   }
   return Status::OK();
+}
+
+// A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
+Status DbImpl::write_with_pressure(index::Batch* batch, Stall* stall) {
+  BONSAI_CHECK(!batch->items.empty());
+  constexpr int kBoundsMax = 10;
+  int bounds = 0;
+  for (;;) {
+    bool begun = false;
+    {
+      const auto guard = tiers_->epochs->enter();
+      if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
+      begun = batch->items[0].node.load() != nullptr;
+    }
+    if (stall->wait(begun)) continue;
+    if (begun && ++bounds < kBoundsMax) {
+      stall->progress();
+      continue;
+    }
+    if (!begun) tiers_->index->dismiss(batch);
+    return stall->why(begun);
+  }
 }
 
 }  // namespace bonsai::store

@@ -407,28 +407,6 @@ Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRe
   return may_acknowledge() ? Status::OK() : await_acknowledgement();
 }
 
-// A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
-Status DbImpl::write_with_pressure(index::Batch* batch, Stall* stall) {
-  BONSAI_CHECK(!batch->items.empty());
-  constexpr int kBoundsMax = 10;
-  int bounds = 0;
-  for (;;) {
-    bool begun = false;
-    {
-      const auto guard = tiers_->epochs->enter();
-      if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
-      begun = batch->items[0].node.load() != nullptr;
-    }
-    if (stall->wait(begun)) continue;
-    if (begun && ++bounds < kBoundsMax) {
-      stall->progress();
-      continue;
-    }
-    if (!begun) tiers_->index->dismiss(batch);
-    return stall->why(begun);
-  }
-}
-
 // ---- reads
 
 // `answer` makes a status of the lookup, inside its guard.
