@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "store/db_impl.h"
+#include "store/stall.h"
 
 namespace bonsai::store {
 
