@@ -13,6 +13,7 @@
 
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "scale/pool_list.h"
 #include "scale/pool_server.h"
 
 namespace bonsai::scale {
@@ -41,6 +42,9 @@ void PoolServer::carry_out(Job* job) const {
     case PoolOp::kComplete:
       job->status = complete(job);
       break;
+    case PoolOp::kList:
+      job->status = list(job);
+      break;
     case PoolOp::kRenew:
       break;
   }
@@ -48,6 +52,13 @@ void PoolServer::carry_out(Job* job) const {
   if (!job->status.ok() && !is_whole) job->pool.reset();
   if (job->pool != nullptr) describe(*job->pool, &job->answer);
   job->over.store(true, std::memory_order_release);
+}
+
+Status PoolServer::list(Job* job) const {
+  ListedPool pool;
+  BONSAI_RETURN_IF_ERROR(next_pool(config_.folder, owners_.get(), wire_text(job->request.pool), &pool));
+  put_entry(pool, &job->answer);
+  return Status::OK();
 }
 
 // Whether there is a pool to be opened; one that was never finished is none.
