@@ -256,6 +256,11 @@ std::string PoolOwner::text() const {
   return who + ", seen " + std::to_string((base::boot_ns() - granted_ns_) / base::kNsPerSecond) + " s ago";
 }
 
+bool PoolOwner::has_record() const {
+  const std::lock_guard lock(mutex_);
+  return has_file_;
+}
+
 uint64_t PoolOwner::unseen_ns() const {
   const std::lock_guard lock(mutex_);
   return granted_ns_ == 0 ? UINT64_MAX : base::boot_ns() - granted_ns_;

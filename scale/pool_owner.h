@@ -75,6 +75,8 @@ class PoolOwner {
   [[nodiscard]] std::string holder() const;
   // The owner, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
   [[nodiscard]] std::string text() const;
+  // Whether there is a record, as far as this object has read or written it.
+  [[nodiscard]] bool has_record() const;
   // The time since the owner was seen; UINT64_MAX: not since this object was made.
   [[nodiscard]] uint64_t unseen_ns() const;
 

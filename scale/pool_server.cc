@@ -182,6 +182,7 @@ rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> r
   if (!std::ranges::all_of(ranges, [&bytes](const auto& range) { return bytes.holds(range); })) {
     return Result::kNotServed;
   }
+  pool->unused = false;
   if (pool->flushes != nullptr) {
     return pool->flushes->add(&bytes, ranges, asked) ? Result::kLater : Result::kNotServed;
   }

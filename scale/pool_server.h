@@ -123,6 +123,8 @@ class PoolServer {
     uint32_t node = 0;          // the attachment's number
     uint64_t link = 0;          // and its link
     bool unnamed = false;       // it was made by kCreateUnnamed and is not complete
+    bool first_record = false;  // its record was made for this owner
+    bool unused = false;        // its owner has made nothing durable; known where the server flushes
     rdma::Remote word;          // of the owner's memory, where it had its answer
   };
 
