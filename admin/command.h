@@ -39,6 +39,7 @@ Status run_stat(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_check(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_checkpoint(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_list(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_remove(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_grow(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_dump(const std::vector<std::string>& operands, ExitCode* exit);

@@ -59,6 +59,13 @@ constexpr std::string_view kStatText =
     "  bonsai stat --pool=a.pool\n"
     "  bonsai stat --pool=a.pool --json | jq .data_bytes_used\n";
 
+constexpr std::string_view kListText =
+    "Lists the pools of PLACE, a folder or a node: size, last use, and who has them open. Changes nothing. An owner\n"
+    "that died is listed until the next one comes; `seen` says when its node saw it last.\n\n"
+    "  bonsai list shm://laptop\n"
+    "  bonsai list rdma://192.0.2.7:7471 --secret_file=secret\n"
+    "  bonsai list /mnt/pmem0 --json\n";
+
 constexpr std::string_view kCheckText =
     "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
     "damage is printed with its place and the keys that it may affect.\n\n"
@@ -123,6 +130,7 @@ std::span<const Command> all_commands() {
   const std::vector<std::string_view> record = {"pool", "key", "domain", "medium", "hex"};
   const std::vector<std::string_view> range = {"pool", "from",   "after",  "end", "limit",
                                                "key",  "domain", "medium", "hex"};
+  const std::vector<std::string_view> place = {"json", "secret_file", "fabric_wait_ms_max"};
   static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",
@@ -146,6 +154,7 @@ std::span<const Command> all_commands() {
       {"scan", "", 0, 0, "print records in key order", kScanText, range, run_scan},
       {"count", "", 0, 0, "count records", kCountText, range, run_count},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
+      {"list", "PLACE", 1, 1, "list pools of a folder or node, and owners", kListText, place, run_list},
       {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, {"pool", "json"}, run_check},
       {"checkpoint",
        "NEW",
@@ -209,7 +218,8 @@ std::string program_help() {
 std::string command_help(const Command& command) {
   std::string text = "bonsai " + std::string(command.name) + ": " + std::string(command.summary) + "\n\n  bonsai " +
                      std::string(command.name);
-  if (command.name != "doctor") text += " --pool=PATH[,PATH...]";
+  const bool needs_pool = std::find(command.flags.begin(), command.flags.end(), "pool") != command.flags.end();
+  if (needs_pool && command.name != "doctor") text += " --pool=PATH[,PATH...]";
   text += " [FLAGS]";
   if (!command.operands.empty()) text += " " + std::string(command.operands);
   text += "\n\n" + std::string(command.text) + "\nFlags:\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// stat, check and remove: the commands about a pool as a whole.
+// list, stat, check and remove: the commands about a pool as a whole.
+#include <array>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "admin/command.h"
@@ -22,6 +24,40 @@ std::string row(std::string_view name, const std::string& value) {
   std::string line(name);
   line.resize(std::max(line.size() + 1, size_t{22}), ' ');
   return line + value + "\n";
+}
+
+std::string time_text(uint64_t seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::gmtime_r(&whole, &parts) == nullptr) return "?";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+std::string column(std::string text, size_t width) {
+  text.resize(std::max(text.size() + 1, width), ' ');
+  return text;
+}
+
+// A name or an owner comes from another node.
+std::string list_table(const std::vector<PoolInfo>& pools) {
+  size_t width = 24;
+  for (const PoolInfo& pool : pools) width = std::max(width, escape(pool.name).size() + 2);
+  std::string text = column("POOL", width) + column("SIZE", 12) + column("LAST USED", 25) + "OWNER\n";
+  for (const PoolInfo& pool : pools) {
+    text += column(escape(pool.name), width) + column(human_size(pool.bytes), 12) + column(time_text(pool.used_s), 25) +
+            (pool.owner.empty() ? "none" : escape(pool.owner)) + "\n";
+  }
+  return text;
+}
+
+Json list_json(const std::string& place, const std::vector<PoolInfo>& pools) {
+  Json json = {{"place", place}, {"pools", Json::array()}};
+  for (const PoolInfo& pool : pools) {
+    json["pools"].push_back(
+        {{"name", pool.name}, {"bytes", pool.bytes}, {"owner", pool.owner}, {"last_used_s", pool.used_s}});
+  }
+  return json;
 }
 
 std::string used_of(uint64_t used, uint64_t all) {
@@ -112,6 +148,14 @@ Status run_stat(const std::vector<std::string>&, ExitCode*) {
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
   const Stats stats = pool.db->GetStats();
   return pool.close(print(FLAGS_json ? dump(stat_json(stats)) : stat_table(stats)));
+}
+
+Status run_list(const std::vector<std::string>& operands, ExitCode*) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  std::vector<PoolInfo> pools;
+  if (Status status = List(operands[0], &pools, options); !status.ok()) return status;
+  return print(FLAGS_json ? dump(list_json(operands[0], pools)) : list_table(pools));
 }
 
 Status run_remove(const std::vector<std::string>&, ExitCode*) {

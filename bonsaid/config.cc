@@ -198,6 +198,19 @@ Status read_config(const std::string& path, Config* config) {
   return Status::OK();
 }
 
+std::string fixed_settings_that_differ(const Config& a, const Config& b) {
+  std::string names;
+  const auto add = [&names](bool differs, const char* name) {
+    if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
+  };
+  add(a.folder != b.folder, "folder");
+  add(a.listen != b.listen, "listen");
+  add(a.domain != b.domain, "domain");
+  add(a.test.medium != b.test.medium || a.test.shadow_drops_flushes != b.test.shadow_drops_flushes, "medium");
+  add(a.litmus_ms != b.litmus_ms, "litmus_ms");
+  return names;
+}
+
 Status check(const Config& config) {
   if (config.folder.empty()) {
     return Status::InvalidArgument("no folder was named; add --folder=FOLDER, in which pools are files");

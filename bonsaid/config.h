@@ -21,6 +21,7 @@ struct Address {
   std::string node;  // in the notation of the fabric's provider
 
   [[nodiscard]] std::string text() const { return scheme + "://" + node; }
+  bool operator==(const Address&) const = default;
 };
 
 struct Config {
@@ -43,6 +44,9 @@ Status set(std::string_view name, const std::string& text, Config* config);
 // Applies the settings of the file. Errors: IoError (cannot be read), InvalidArgument (no TOML, unknown setting, or
 // value of the wrong type; the message has the file and the line).
 Status read_config(const std::string& path, Config* config);
+
+// The names of the settings that only a restart brings into force and that differ, after commas.
+[[nodiscard]] std::string fixed_settings_that_differ(const Config& a, const Config& b);
 
 // Checks that the settings are complete and consistent. Errors: InvalidArgument (the missing or contradictory setting,
 // and what to do).

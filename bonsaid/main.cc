@@ -64,6 +64,8 @@ std::string help_text() {
       "bonsaid\n"
       "flushes them (right everywhere); adr-direct if devices write past the caches; eadr if caches survive a power "
       "cut.\n"
+      "SIGHUP: reads the configuration again. The secret (secret_file, open_to_all) is in force for new connections,\n"
+      "and the limit of open files is raised as far as it may be; everything else needs a restart.\n"
       "Exit code 0: stopped cleanly; 2: wrong usage; 3: it cannot serve, and the message has the reason.\n\n"
       "Flags:\n";
   for (const std::string_view flag : known_flags()) text += admin::flag_help(flag);
@@ -101,18 +103,55 @@ std::string state_text(const Config& config, const std::vector<std::unique_ptr<S
   return pools.empty() ? "no pools" : text;
 }
 
-// The signals that end the program; only await_signal() receives them.
-sigset_t stopping_signals() {
+// The signals that end the program, and the one that asks for reloading; only watch() receives them.
+sigset_t awaited_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 
-// Logs changes until a signal requests the end.
-void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
-  const sigset_t signals = stopping_signals();
+using Services = std::vector<std::unique_ptr<Service>>;
+
+// Raises the limit of descriptors to its maximum, because each owner takes some.
+void raise_limit_of_descriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+// Null: the configuration has no secret.
+Status load_secret(const Config& config, std::unique_ptr<rdma::Secret>* secret) {
+  secret->reset();
+  if (config.secret_file.empty()) return Status::OK();
+  auto loaded = std::make_unique<rdma::Secret>();
+  BONSAI_RETURN_IF_ERROR(rdma::Secret::load(config.secret_file, loaded.get()));
+  *secret = std::move(loaded);
+  return Status::OK();
+}
+
+// Reads flags, file and secret again. Takes over who may connect, and the limit of descriptors; says which other
+// settings have changed. After an error everything stays as it was.
+Status reload(const Config& running, const Services& services) {
+  Config config;
+  std::unique_ptr<rdma::Secret> secret;
+  BONSAI_RETURN_IF_ERROR(config_of_flags(&config));
+  BONSAI_RETURN_IF_ERROR(load_secret(config, &secret));
+  for (const auto& service : services) service->admit_by(secret.get());
+  raise_limit_of_descriptors();
+  LOG(INFO) << "reloaded: " << (secret != nullptr ? "with the secret of " + config.secret_file : "without a secret");
+  if (const std::string changed = fixed_settings_that_differ(running, config); !changed.empty()) {
+    LOG(WARNING) << "changed, but in force only after a restart: " << changed;
+  }
+  return Status::OK();
+}
+
+// Logs changes, and reloads, until a signal requests the end.
+void watch(const Config& config, const Services& services) {
+  const sigset_t signals = awaited_signals();
   std::string state;
   uint64_t dropped = 0;
   for (;;) {
@@ -131,7 +170,10 @@ void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& se
     }
     const timespec pause{0, kLookNs};
     const int signal = ::sigtimedwait(&signals, nullptr, &pause);
-    if (signal > 0) {
+    if (signal == SIGHUP) {
+      const Status status = reload(config, services);
+      if (!status.ok()) LOG(ERROR) << "not reloaded, all stays as it was: " << status.ToString();
+    } else if (signal > 0) {
       LOG(INFO) << "stopping on " << (signal == SIGINT ? "SIGINT" : "SIGTERM") << "; pools: " << state;
       return;
     }
@@ -149,27 +191,18 @@ Status make_folder(const std::string& folder) {
                          "; make it, or give another --folder");
 }
 
-// Raises the limit of descriptors to its maximum, because each owner takes some.
-void raise_limit_of_descriptors() {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
-}
-
 Status serve(const Config& config) {
   raise_limit_of_descriptors();
-  const sigset_t signals = stopping_signals();
+  const sigset_t signals = awaited_signals();
   if (::pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return Status::IoError("signals cannot be blocked");
-  rdma::Secret secret;
-  if (!config.secret_file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(config.secret_file, &secret));
+  std::unique_ptr<rdma::Secret> secret;
+  BONSAI_RETURN_IF_ERROR(load_secret(config, &secret));
   BONSAI_RETURN_IF_ERROR(make_folder(config.folder));
   std::vector<std::unique_ptr<Service>> services;
   const auto owners = std::make_shared<scale::PoolOwners>(config.folder);
   for (const Address& address : config.listen) {
     std::unique_ptr<Service>& service = services.emplace_back();
-    const rdma::Secret* const shared = config.secret_file.empty() ? nullptr : &secret;
-    const Status status = Service::start(config, address, shared, owners, &service);
+    const Status status = Service::start(config, address, secret.get(), owners, &service);
     if (!status.ok()) return status;
     LOG(INFO) << address.text() << ": " << service->text();
   }

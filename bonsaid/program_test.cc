@@ -368,6 +368,93 @@ TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {
   EXPECT_EQ(refused, 2u) << "without a secret, and with a wrong one; the others are not logged\n" << log;
 }
 
+TEST_F(Daemon, AHangupReloadsTheSecretAndOwnersGoOn) {
+  const std::string secret = scratch_.file("secret"), conf = scratch_.file("conf");
+  const auto write_secret = [&](char digit) {
+    fs::remove(secret);
+    std::ofstream(secret) << std::string(64, digit);
+    fs::permissions(secret, fs::perms::owner_read);
+  };
+  const auto write_conf = [&](const std::string& more) {
+    std::ofstream(conf) << "secret_file = '" << secret << "'\n" << more;
+  };
+  write_secret('a');
+  write_conf("");
+  start({"--config=" + conf});
+  Options with_secret = options_of_owner();
+  with_secret.fabric_secret_file = secret;
+  std::unique_ptr<DB> owner;
+  ASSERT_EQ("OK", DB::Open(with_secret, "shm://n/owned", &owner).ToString());
+  const auto lists = [&] { return bonsai("list", {"shm://n", "--secret_file=" + secret}).exit_code == 0; };
+  EXPECT_TRUE(lists());
+  write_secret('b');
+  EXPECT_FALSE(lists()) << "bonsaid does not know it yet";
+  daemon_->signal(SIGHUP);
+  ASSERT_TRUE(daemon_->prints("reloaded: with the secret of " + secret)) << daemon_->err();
+  EXPECT_TRUE(lists());
+  EXPECT_EQ("OK", owner->Put("k", "v").ToString()) << "who is connected stays";
+
+  write_conf("colour = 'red'\n");
+  daemon_->signal(SIGHUP);
+  ASSERT_TRUE(daemon_->prints("not reloaded, all stays as it was: ")) << daemon_->err();
+  EXPECT_NE(daemon_->err().find("colour"), std::string::npos) << daemon_->err();
+  EXPECT_TRUE(lists());
+  write_conf("litmus_ms = 7\n");
+  fs::permissions(secret, fs::perms::others_read, fs::perm_options::add);
+  daemon_->signal(SIGHUP);
+  ASSERT_TRUE(daemon_->prints("umask 077")) << daemon_->err();
+  write_secret('c');
+  write_conf("folder = '/elsewhere'\n");  // a flag wins over it
+  daemon_->signal(SIGHUP);
+  for (int tries = 0; tries < 3'000 && !lists(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(lists());
+  EXPECT_EQ(daemon_->err().find("only after a restart"), std::string::npos) << daemon_->err();
+  owner.reset();
+  stop();
+}
+
+TEST_F(Daemon, AHangupNamesWhatNeedsARestart) {
+  const std::string conf = scratch_.file("conf");
+  std::ofstream(conf) << "folder = '" << pools_ << "'\nlisten = ['shm://n']\ndomain = 'adr'\nlitmus_ms = 5\n";
+  daemon_.emplace(fresh_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--config=" + conf});
+  ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  std::ofstream(conf) << "folder = '/elsewhere'\nlisten = ['shm://m']\ndomain = 'eadr'\nlitmus_ms = 6\n";
+  daemon_->signal(SIGHUP);
+  EXPECT_TRUE(daemon_->prints("changed, but in force only after a restart: folder, listen, domain, litmus_ms"))
+      << daemon_->err();
+  EXPECT_EQ(bonsai("put", {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "as before";
+  stop();
+}
+
+TEST_F(Daemon, ListsItsPoolsAndTheirOwners) {
+  start({"--listen=shm://n,shm://second"});
+  const Ran none = bonsai("list", {"shm://n"});
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  EXPECT_EQ(none.out.find("POOL"), 0u) << none.out;
+  std::unique_ptr<DB> owner;
+  ASSERT_EQ("OK", DB::Open(options_of_owner(), "shm://second/owned", &owner).ToString());
+  EXPECT_EQ(bonsai("put", {"--pool=shm://n/closed", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
+  for (const std::string place : {"shm://n", "shm://second", pools_.c_str()}) {
+    const Ran ran = bonsai("list", {place});
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    const size_t closed = ran.out.find("\nclosed "), owned = ran.out.find("\nowned ");
+    ASSERT_NE(closed, std::string::npos) << ran.out;
+    ASSERT_NE(owned, std::string::npos) << ran.out;
+    EXPECT_LT(closed, owned);
+    EXPECT_NE(ran.out.find("none\n", closed), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("[" + std::to_string(::getpid()) + "] on ", owned), std::string::npos) << ran.out;
+    EXPECT_EQ(ran.out.find(", seen 0 s ago\n", owned) != std::string::npos, place != pools_) << ran.out;
+  }
+  const Ran json = bonsai("list", {"shm://n", "--json"});
+  EXPECT_NE(json.out.find("\"name\": \"closed\""), std::string::npos) << json.out;
+  EXPECT_NE(json.out.find("\"bytes\": 4194304"), std::string::npos) << json.out;
+  EXPECT_NE(json.out.find("\"owner\": \"\""), std::string::npos) << json.out;
+  EXPECT_EQ(bonsai("list", {}).exit_code, 2);
+  EXPECT_EQ(bonsai("list", {"shm://"}).exit_code, 2);
+  EXPECT_EQ(bonsai("list", {"shm://nobody", "--fabric_wait_ms_max=50"}).exit_code, 3);
+  EXPECT_EQ(bonsai("list", {scratch_.file("none")}).exit_code, 3);
+}
+
 TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {
   start();
   const auto expect_refused = [&](const std::vector<std::string>& more, int code, const std::string& says) {

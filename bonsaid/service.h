@@ -23,10 +23,9 @@ namespace bonsai::bonsaid {
 // Thread-safety: const members from any thread.
 class Service {
  public:
-  // Opens the address's fabric, tests it (rdma/litmus.h), and serves. Requires: `secret` outlives the service; null
-  // admits every node. `owners`: of the folder, for all services. Errors: those of scale::open_fabric(), of
-  // rdma::check_at_start_up() (the fabric breaks a guarantee that Bonsai relies on) and of scale::PoolServer::make(),
-  // each beginning with the address.
+  // Opens the address's fabric, tests it (rdma/litmus.h), and serves. `secret`: null admits every node. `owners`: of
+  // the folder, for all services. Errors: those of scale::open_fabric(), of rdma::check_at_start_up() (the fabric
+  // breaks a guarantee that Bonsai relies on) and of scale::PoolServer::make(), each beginning with the address.
   static Status start(const Config& config, const Address& address, const rdma::Secret* secret,
                       std::shared_ptr<scale::PoolOwners> owners, std::unique_ptr<Service>* service);
   // Stops serving: owners lose their pools, which are closed in order.
@@ -41,6 +40,8 @@ class Service {
   [[nodiscard]] std::map<std::string, std::string> owners() const;
   // As scale::PoolServer::take_notes().
   [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
+  // As scale::PoolServer::admit_by().
+  void admit_by(const rdma::Secret* secret) { server_->admit_by(secret); }
   // Malformed requests since the start.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 

@@ -13,6 +13,7 @@
 #include "base/narrow.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "persist/old_copy.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -63,9 +64,16 @@ class Analyst {
     });
   }
 
-  // Nothing that recovery depends on changes while a pool is closed.
+  // Nothing that recovery depends on changes while a pool is closed, and no target is older than the others.
   void check_closed() {
-    if (!out_.clean || summary_.value(closed_epoch_) == closed_with_) return;
+    FoundState found{0, out_.sequence_max, summary_.value(closed_epoch_)};
+    for (const SegmentState& segment : out_.segments) {
+      if (segment.entered) found.entered_max = std::max(found.entered_max, segment.sequence);
+    }
+    check_marks(volume_, pool_, found, [this](Addr at, std::string what) {
+      damage(place_text("mark", at), std::move(what), Fence(), Fence::infinite());
+    });
+    if (!out_.clean || found.summary == closed_with_) return;
     damage("the pool's structure", "it is not what the pool was closed with; what is missing is unknown", Fence(),
            Fence::infinite());
   }

@@ -109,13 +109,15 @@ constexpr bool checked_word_ok(uint64_t word, uint64_t seed) {
 }
 
 // ---- state page: checked words, one line each. Run state and closed epoch count on the first target with a log; the
-// openings (pool.h) are on all targets of a pool that has several.
+// openings (pool.h) and the marks (old_copy.h) are on all targets of a pool that has several.
 
 inline constexpr uint64_t kStateOffset = kSuperblockCopies * kPageBytes;
 inline constexpr uint64_t kStateRunOffset = kStateOffset;                                 // RunState + summary << 8
 inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;            // closed epoch of `buffered`
 inline constexpr uint64_t kStateOpeningOffset = kStateOffset + 2 * base::kLineBytes;      // the last one
 inline constexpr uint64_t kStateNextOpeningOffset = kStateOffset + 3 * base::kLineBytes;  // one that has begun
+inline constexpr uint64_t kStateBegunOffset = kStateOffset + 4 * base::kLineBytes;   // marks of the log (old_copy.h)
+inline constexpr uint64_t kStateOpenedOffset = kStateOffset + 5 * base::kLineBytes;  // the second one
 enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
 
 // ---- extent table: a checked word for each extent, from kExtentTableOffset on. 0: data. Else an extent of dnode

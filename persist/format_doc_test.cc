@@ -155,6 +155,8 @@ TEST_F(FormatPage, PlacesAndNumbers) {
   expect_place("Checked words", "closedepoch", kStateEpochOffset);
   expect_place("Checked words", "opening", kStateOpeningOffset);
   expect_place("Checked words", "nextopening", kStateNextOpeningOffset);
+  expect_place("Checked words", "begun", kStateBegunOffset);
+  expect_place("Checked words", "opened", kStateOpenedOffset);
   expect_text("| `roles` | " + std::to_string(kRoleLog) + " log, " + std::to_string(kRoleDnodes) + " dnodes, ");
   expect_text("The first " + std::to_string(kSuperblockBytesV3) + " bytes are the same in every version");
   expect_text("A pool of version " + std::to_string(kFormatVersionMin) + " is opened, too");

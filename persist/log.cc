@@ -265,8 +265,10 @@ class LogOf final : public Log {
     const int64_t last_records = stream.records;
     if (last != kNoSegment && !seal(stream)) return Result::kFailed;
     open(stream, next);
+    mark(&begun_, &Marks::begun, table_[next].sequence);
     if (!volume_.fence(kSiteSegmentOpenFence)) return Result::kFailed;
     enter(next);
+    mark(&opened_, &Marks::opened, table_[next].sequence);
     if (!volume_.fence(kSiteSegmentEntryFence)) return Result::kFailed;
     if (last != kNoSegment) drop_bias(last, last_records);
     return Result::kOk;
@@ -316,6 +318,17 @@ class LogOf final : public Log {
     volume_.flush(config_.entries[segment], sizeof(SegmentEntry), kSiteSegmentEntry);
   }
 
+  // Starts to write a mark to all targets. It never falls, whichever thread comes first. The caller fences.
+  void mark(uint64_t* last, Addr Marks::*word, uint64_t sequence) {
+    if (marks_.empty()) return;
+    const std::lock_guard lock(marks_mutex_);
+    for (const Marks& marks : marks_) {
+      if (sequence > *last) store_word(volume_, marks.*word, sequence, marks.tie);
+      volume_.flush(marks.*word, sizeof(uint64_t), kSiteState);
+    }
+    *last = std::max(*last, sequence);
+  }
+
   // Writes a share into its open segment; returns its end. *buffer is used again for the next one.
   uint64_t write_share(std::span<const Update> updates, Share share, uint64_t epoch, uint32_t segment,
                        std::vector<std::byte>* buffer) {
@@ -350,7 +363,9 @@ class LogOf final : public Log {
   scale::VolumeOf<Medium>& volume_;
   std::vector<Stream> streams_;
   base::YieldingMutex close_mutex_{"close epoch"};  // one closer at a time; never taken by an append
-  uint64_t window_begin_ns_ = base::now_ns();       // of the oldest epoch that is not closed; under it, as the next
+  base::YieldingMutex marks_mutex_{"log marks"};
+  uint64_t begun_ = 0, opened_ = 0;            // under it: the marks
+  uint64_t window_begin_ns_ = base::now_ns();  // of the oldest epoch that is not closed; under it, as the next
   bool window_has_updates_ = false;
 };
 
@@ -378,8 +393,10 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
 
   const uint64_t sequence = next_sequence_.fetch_add(shares.size());
   for (size_t i = 0; i < shares.size(); ++i) open_at(segments[i], sequence + i);
+  mark(&begun_, &Marks::begun, sequence + shares.size() - 1);
   if (!volume_.fence(kSiteShareOpenFence)) return Result::kFailed;
   for (const uint32_t each : segments) enter(each);
+  mark(&opened_, &Marks::opened, sequence + shares.size() - 1);
   if (!volume_.fence(kSiteShareEntryFence)) return Result::kFailed;
   const uint64_t epoch = epoch_.load();
   std::vector<std::byte> buffer;

@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -58,9 +59,18 @@ class Log {
     uint64_t window_ms = 0;  // mode buffered: no update should wait longer for its epoch's end
   };
 
+  // Where a target of the pool has its marks (old_copy.h).
+  struct Marks {
+    scale::Addr begun, opened;
+    uint64_t tie = 0;
+  };
+
   virtual ~Log() = default;
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
+
+  // From now on the marks are kept. Requires: no append yet.
+  void set_marks(std::vector<Marks> marks) { marks_ = std::move(marks); }
 
   // Appends one record and makes it durable (mode durable) before it returns. *segment names the segment that the
   // record keeps alive until release(); only kOk sets it.
@@ -179,6 +189,7 @@ class Log {
 
   Config config_;
   std::vector<Segment> table_;
+  std::vector<Marks> marks_;
   std::atomic<uint64_t> next_sequence_{1};
   std::atomic<uint64_t> epoch_{1};
 

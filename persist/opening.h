@@ -7,8 +7,8 @@
 // then to the home; each step is durable before the next begins. So after a crash every other target has the home's id
 // or its noted next id. If a target has another id, it or the home was absent at the last opening.
 //
-// Not detected: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
-// since, its summary detects it (Summary in pool.h). A pool of one target has nothing to compare.
+// A copy that was made after the last opening is found by other marks (old_copy.h). A pool of one target has nothing to
+// compare.
 //
 // Limit: an opening that the medium fails amid its notes counts as an opening for the targets that have them. A copy of
 // one target from before is then rejected; copies of all targets from before are accepted.

@@ -12,6 +12,7 @@
 #include "base/nvm/mapping.h"
 #include "base/status_macros.h"
 #include "persist/analysis.h"
+#include "persist/old_copy.h"
 #include "persist/opening.h"
 #include "persist/sites.h"
 #include "persist/superblock.h"
@@ -211,6 +212,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   if (roles.empty()) roles.assign(bytes.size(), kRolesAll);
   BONSAI_RETURN_IF_ERROR(lay_out_pool(options, bytes, roles, &pool.superblocks));
   for (Superblock& sb : pool.superblocks) std::copy_n(pool_id, 2, sb.pool_id);
+  pool.versions.assign(pool.superblocks.size(), kFormatVersion);
   volume.bind(pool_identity(pool_id));
   BONSAI_RETURN_IF_ERROR(fetch_heads(volume, pool));
   for (const Superblock& sb : pool.superblocks) fill_target(volume, sb);
@@ -353,7 +355,7 @@ uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool, const std::
 
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words) {
   for (const StateWord& word : words) {
-    store_word(volume, word.at, word.value);
+    store_word(volume, word.at, word.value, word.tie);
     volume.flush(word.at, sizeof(uint64_t), kSiteState);
   }
   return volume.fence(kSiteStateFence) ? Status::OK() : volume.health();
@@ -396,7 +398,10 @@ Status write_clean_state(scale::Volume& volume, const Pool& pool) {
     const uint64_t end = load_word(volume, entries[i] + offsetof(SegmentEntry, end), sequence).value_or(0);
     summary.add_segment(volume, segments[i], sequence, end >> 1, (end & 1) != 0);
   }
-  return write_state(volume, pool, RunState::kClean, summary.value(closed_epoch(volume, pool)));
+  const uint32_t value = summary.value(closed_epoch(volume, pool));
+  const std::vector<StateWord> marks = closing_marks(volume, pool, value);
+  if (!marks.empty()) BONSAI_RETURN_IF_ERROR(write_state_words(volume, marks));
+  return write_state(volume, pool, RunState::kClean, value);
 }
 
 }  // namespace bonsai::persist

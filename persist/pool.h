@@ -112,6 +112,7 @@ uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
 struct StateWord {
   scale::Addr at;
   uint64_t value = 0;
+  uint64_t tie = 0;  // as for store_word()
 };
 // Makes them durable, in any order. Errors: IoError (the volume has failed).
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words);

@@ -31,6 +31,7 @@
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"
+#include "persist/old_copy.h"
 #include "persist/opening.h"
 #include "persist/pool.h"
 #include "persist/recovery.h"
@@ -193,7 +194,9 @@ class Rig {
     status = claim_space(&analysis, pool, store.get());
     if (status.ok()) status = settle_superblocks(volume, &pool);
     if (status.ok()) status = note_opening(volume, pool);
+    if (status.ok()) status = note_marks(volume, pool, analysis.sequence_max);
     if (!status.ok()) return status;
+    log->set_marks(log_marks(volume, pool));
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
     if (after_recovery) after_recovery();

@@ -13,6 +13,7 @@
 
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "scale/pool_list.h"
 #include "scale/pool_server.h"
 
 namespace bonsai::scale {
@@ -41,6 +42,9 @@ void PoolServer::carry_out(Job* job) const {
     case PoolOp::kComplete:
       job->status = complete(job);
       break;
+    case PoolOp::kList:
+      job->status = list(job);
+      break;
     case PoolOp::kRenew:
       break;
   }
@@ -48,6 +52,13 @@ void PoolServer::carry_out(Job* job) const {
   if (!job->status.ok() && !is_whole) job->pool.reset();
   if (job->pool != nullptr) describe(*job->pool, &job->answer);
   job->over.store(true, std::memory_order_release);
+}
+
+Status PoolServer::list(Job* job) const {
+  ListedPool pool;
+  BONSAI_RETURN_IF_ERROR(next_pool(config_.folder, owners_.get(), wire_text(job->request.pool), &pool));
+  put_entry(pool, &job->answer);
+  return Status::OK();
 }
 
 // Whether there is a pool to be opened; one that was never finished is none.
@@ -154,6 +165,7 @@ Status PoolServer::own(Job* job) const {
     job->sender.epoch = pool.owner->begin_new() + 1;
   } else {
     BONSAI_RETURN_IF_ERROR(pool.owner->load());
+    pool.first_record = job->request.op == PoolOp::kOpen && !pool.owner->has_record();
   }
   BONSAI_RETURN_IF_ERROR(judge(*pool.owner, ask_register(pool.owner.get(), job), job));
   if (pool.unnamed) pool.owner->skip_record();
@@ -163,6 +175,8 @@ Status PoolServer::own(Job* job) const {
     pool.flushes = std::move(job->flushes);
     pool.flushes->begin(*pool.credits);
   }
+  pool.unused = !fabric_->capabilities().remote_flush &&
+                (pool.bytes.media.hooked != nullptr || config_.domain == rdma::RemoteDomain::kAdr);
   pool.sender = job->sender;
   pool.owner->earlier_ended(pool.sender.connection);
   return judge(*pool.owner, pool.owner->renew(pool.sender), job);
@@ -237,6 +251,7 @@ Status PoolServer::resize(Job* job) const {
   resized->link = job->pool->link;
   resized->word = job->pool->word;
   resized->credits = job->pool->credits;
+  resized->first_record = job->pool->first_record;
   resized->flushes = std::move(job->pool->flushes);
   job->pool = std::move(resized);
   base::MappingOptions options;
@@ -248,7 +263,8 @@ Status PoolServer::resize(Job* job) const {
   return status;
 }
 
-// The record says so before anybody else can have the lock.
+// The record says so before anybody else can have the lock. A file that an owner only looked at gets none: it may be no
+// pool, which the node does not know.
 Status PoolServer::release(Job* job) const {
   Pool& pool = *job->pool;
   BONSAI_RETURN_IF_ERROR(pool.await_flushes());
@@ -257,7 +273,8 @@ Status PoolServer::release(Job* job) const {
   static_cast<void>(pool.owner->leave(pool.sender));
   const bool is_gone = ::access((config_.folder + "/" + job->name).c_str(), F_OK) != 0;
   if (!pool.unnamed) {
-    const Status recorded = is_gone ? owners_->remove(job->name) : pool.owner->persist();
+    const bool needs_none = is_gone || (pool.first_record && pool.unused);
+    const Status recorded = needs_none ? owners_->remove(job->name) : pool.owner->persist();
     if (status.ok()) status = recorded;
   }
   job->pool.reset();

@@ -55,6 +55,14 @@ std::string PoolOwner::record_path(const std::string& folder, const std::string&
   return folder + "/." + pool + ".owner";
 }
 
+std::string PoolOwner::recorded_holder(const std::string& folder, const std::string& pool) {
+  std::array<Slot, membership::kSlots> slots;
+  membership::FoundPage found;
+  const PoolOwner owner(folder, pool, 0);
+  const bool known = owner.read_slots(&slots).ok() && membership::find_page(slots, owner.identity_, &found).ok();
+  return known && !found.page.owner.session.is_nobody() ? found.page.holder : "";
+}
+
 // Bytes that the file does not have are zeros.
 Status PoolOwner::read_slots(std::array<Slot, membership::kSlots>* slots) const {
   for (Slot& slot : *slots) slot.fill(std::byte{0});
@@ -248,6 +256,16 @@ std::string PoolOwner::text() const {
   return who + ", seen " + std::to_string((base::boot_ns() - granted_ns_) / base::kNsPerSecond) + " s ago";
 }
 
+bool PoolOwner::has_record() const {
+  const std::lock_guard lock(mutex_);
+  return has_file_;
+}
+
+uint64_t PoolOwner::unseen_ns() const {
+  const std::lock_guard lock(mutex_);
+  return granted_ns_ == 0 ? UINT64_MAX : base::boot_ns() - granted_ns_;
+}
+
 PoolOwners::PoolOwners(std::string folder) : folder_(std::move(folder)), started_ns_(base::boot_ns()) {}
 
 std::shared_ptr<PoolOwner> PoolOwners::make(const std::string& pool) const {
@@ -259,6 +277,12 @@ std::shared_ptr<PoolOwner> PoolOwners::of(const std::string& pool) {
   std::shared_ptr<PoolOwner>& owner = owners_[pool];
   if (owner == nullptr) owner = make(pool);
   return owner;
+}
+
+std::shared_ptr<PoolOwner> PoolOwners::find(const std::string& pool) {
+  const std::lock_guard lock(mutex_);
+  const auto found = owners_.find(pool);
+  return found != owners_.end() ? found->second : nullptr;
 }
 
 void PoolOwners::keep(const std::string& pool, std::shared_ptr<PoolOwner> owner) {

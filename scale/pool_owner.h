@@ -40,6 +40,9 @@ class PoolOwner {
   PoolOwner(const std::string& folder, const std::string& pool, uint64_t started_ns);
 
   [[nodiscard]] static std::string record_path(const std::string& folder, const std::string& pool);
+  // The owner in the record, as holder(); empty also if the record cannot be read. For those who do not have the pool:
+  // changes nothing.
+  [[nodiscard]] static std::string recorded_holder(const std::string& folder, const std::string& pool);
 
   // Reads the record, and repairs it where a crash left half of it. The knowledge about leases stays, unless the record
   // differs from the one that this object read or wrote last. Errors: Corruption (both copies are damaged, or the
@@ -72,6 +75,10 @@ class PoolOwner {
   [[nodiscard]] std::string holder() const;
   // The owner, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
   [[nodiscard]] std::string text() const;
+  // Whether there is a record, as far as this object has read or written it.
+  [[nodiscard]] bool has_record() const;
+  // The time since the owner was seen; UINT64_MAX: not since this object was made.
+  [[nodiscard]] uint64_t unseen_ns() const;
 
  private:
   Status read_slots(std::array<membership::Slot, membership::kSlots>* slots) const;
@@ -98,6 +105,8 @@ class PoolOwners {
   explicit PoolOwners(std::string folder);
 
   [[nodiscard]] std::shared_ptr<PoolOwner> of(const std::string& pool);
+  // The same, but null if it was not asked for before.
+  [[nodiscard]] std::shared_ptr<PoolOwner> find(const std::string& pool);
   // One that is not kept here before keep().
   [[nodiscard]] std::shared_ptr<PoolOwner> make(const std::string& pool) const;
   void keep(const std::string& pool, std::shared_ptr<PoolOwner> owner);

@@ -70,13 +70,13 @@ Status PoolServer::start() {
   agent_->set_other([this](std::span<const std::byte> message, uint32_t node) { return take(message, node); });
   rdma::Hello own;
   own.node = config_.node;
+  admit_by(config_.secret);
   *testing_ = config_.tester != 0;
   return worker_->listen(config_.address, own, gate());
 }
 
 rdma::Admit PoolServer::gate() const {
-  const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
-  return [owners, tester = config_.tester, testing = testing_, notes = notes_, attachments = attachments_,
+  return [owners = gate_, tester = config_.tester, testing = testing_, notes = notes_, attachments = attachments_,
           refusals = refusals_](const rdma::Arrival& other, rdma::Hello* answer) {
     if (*testing) {
       return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
@@ -87,12 +87,31 @@ rdma::Admit PoolServer::gate() const {
           "the node is at its limit of open files; raise it there (ulimit -n), or close other pools");
     }
     // First the secret: a stranger does not take a number.
-    if (const Status status = owners ? owners(other, answer) : Status::OK(); !status.ok()) {
+    if (const Status status = owners->admit(other, answer); !status.ok()) {
       if (!status.IsUnavailable()) refusals->add(other.from, status);  // else it is asked for its proof
       return status;
     }
     return attachments->admit(other);
   };
+}
+
+void PoolServer::admit_by(const rdma::Secret* secret) {
+  gate_->set(secret != nullptr ? secret->gate() : rdma::Admit());
+}
+
+void PoolServer::Gate::set(rdma::Admit admit) {
+  auto next = admit ? std::make_shared<const rdma::Admit>(std::move(admit)) : nullptr;
+  const std::lock_guard lock(mutex_);
+  admit_ = std::move(next);
+}
+
+Status PoolServer::Gate::admit(const rdma::Arrival& other, rdma::Hello* answer) const {
+  std::shared_ptr<const rdma::Admit> admit;
+  {
+    const std::lock_guard lock(mutex_);
+    admit = admit_;
+  }
+  return admit != nullptr ? (*admit)(other, answer) : Status::OK();
 }
 
 Status PoolServer::serve(uint64_t limit_ms) {
@@ -163,6 +182,7 @@ rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> r
   if (!std::ranges::all_of(ranges, [&bytes](const auto& range) { return bytes.holds(range); })) {
     return Result::kNotServed;
   }
+  pool->unused = false;
   if (pool->flushes != nullptr) {
     return pool->flushes->add(&bytes, ranges, asked) ? Result::kLater : Result::kNotServed;
   }
@@ -218,7 +238,7 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   if (request.magic != PoolRequest::kMagic || request.token == 0) {
     return Status::InvalidArgument("a malformed request was dropped");
   }
-  job->name = wire_text(request.pool);
+  job->name = request.op == PoolOp::kList ? "the list for " + std::to_string(node) : wire_text(request.pool);
   job->node = node;
   job->attachment = attachments_->find(node);
   job->sender = {{request.session}, request.epoch + (request.op == PoolOp::kOpen ? 1 : 0), job->attachment.order};
@@ -244,7 +264,9 @@ Status PoolServer::answer(Job* job, const Status& status) {
 // *begins: the request is to be carried out; else it is answered at once, with the returned status.
 Status PoolServer::begin(Job* job, bool* begins) {
   const std::string& name = job->name;
-  if (!is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
+  const PoolOp op = job->request.op;
+  const bool lists = op == PoolOp::kList;
+  if (!lists && !is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
   close_abandoned();
   if (jobs_.count(name) != 0) {
     return Status::Busy("an earlier request about pool " + name + " is being carried out; try again later");
@@ -252,11 +274,14 @@ Status PoolServer::begin(Job* job, bool* begins) {
   if (jobs_.size() == kJobsMax) {
     return Status::Busy(std::to_string(kJobsMax) + " requests are being carried out here; try again later");
   }
-  const PoolOp op = job->request.op;
   const auto found = pools_.find(name);
   Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
   if (op == PoolOp::kRenew) return renew(pool, job);
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
+  if (lists) {
+    *begins = true;
+    return Status::OK();
+  }
   if (takes_pool(op)) {
     BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
     BONSAI_RETURN_IF_ERROR(FlushThread::reserve(flushed_, &job->flushes));

@@ -64,7 +64,8 @@ class PoolServer {
     // Not 0: the node that tests the fabric at the start. Until admit_owners() it is admitted, without the secret, and
     // all others are asked to come again.
     uint32_t tester = 0;
-    // The secret that owners must prove to have; null: everybody who reaches the address is admitted.
+    // The secret that owners must prove to have, at first (admit_by()); null: everybody who reaches the address is
+    // admitted.
     const rdma::Secret* secret = nullptr;
     // The steps that make WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
     // that needs more (a file, written back by msync) is served as kAdr all the same.
@@ -85,6 +86,8 @@ class PoolServer {
   static Status make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server);
   ~PoolServer();
 
+  // From now on those are admitted who have this secret; null: everybody. Who is connected stays. Any thread.
+  void admit_by(const rdma::Secret* secret);
   // The test of the fabric is over: owners are admitted, and the tester is not any more.
   void admit_owners() { *testing_ = false; }
 
@@ -120,6 +123,8 @@ class PoolServer {
     uint32_t node = 0;          // the attachment's number
     uint64_t link = 0;          // and its link
     bool unnamed = false;       // it was made by kCreateUnnamed and is not complete
+    bool first_record = false;  // its record was made for this owner
+    bool unused = false;        // its owner has made nothing durable; known where the server flushes
     rdma::Remote word;          // of the owner's memory, where it had its answer
   };
 
@@ -152,6 +157,17 @@ class PoolServer {
     std::vector<std::string> notes_;
   };
 
+  // Who may connect. Shared with the listener's threads.
+  class Gate {
+   public:
+    void set(rdma::Admit admit);
+    Status admit(const rdma::Arrival& other, rdma::Hello* answer) const;
+
+   private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const rdma::Admit> admit_;  // null: everybody
+  };
+
   PoolServer(rdma::Fabric* fabric, const Config& config)
       : fabric_(fabric),
         config_(config),
@@ -176,6 +192,7 @@ class PoolServer {
   Status resize(Job* job) const;
   Status release(Job* job) const;
   Status complete(Job* job) const;
+  Status list(Job* job) const;
   static Status find(const PoolRequest& request, const std::string& path, const std::string& name);
   Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Pool* pool) const;
@@ -194,6 +211,7 @@ class PoolServer {
   const Config config_;
   const std::shared_ptr<PoolOwners> owners_;
   const std::shared_ptr<Attachments> attachments_ = std::make_shared<Attachments>();
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   const std::shared_ptr<Refusals> refusals_ = std::make_shared<Refusals>();
   const std::shared_ptr<FlushResults> flushed_ = std::make_shared<FlushResults>();

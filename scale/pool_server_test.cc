@@ -275,6 +275,35 @@ TEST_F(PoolServerTest, ACreationThatFailedLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path())) << "neither a file nor its owner's record";
 }
 
+// The node does not know what a pool looks like. Whoever opens something else finds that out, and leaves.
+TEST_F(PoolServerTest, AFileThatAnOwnerOnlyLookedAtGetsNoRecord) {
+  std::ofstream(scratch_.file("foreign")) << std::string(kBytes, 'x');
+  const auto open = [this](size_t* target) {
+    auto link = make_link(kWaitMs);
+    EXPECT_EQ("OK", link->open(named("foreign"), PoolOp::kOpen, 0, 0, target).ToString());
+    EXPECT_TRUE(std::filesystem::exists(scratch_.file(".foreign.owner"))) << "it is this owner's";
+    return link;
+  };
+  size_t target = 0;
+  for (int round = 0; round < 2; ++round) {
+    open(&target).reset();
+    EXPECT_FALSE(std::filesystem::exists(scratch_.file(".foreign.owner")));
+    EXPECT_EQ(testing::read_file(scratch_.file("foreign")), std::string(kBytes, 'x'));
+  }
+  {
+    const auto link = open(&target);
+    std::unique_ptr<RemoteMedium> medium;
+    ASSERT_EQ("OK", RemoteMedium::make(link.get(), target, &medium).ToString());
+    ASSERT_TRUE(make_resident(*medium, kBytes).ok());
+    medium->store8(medium->view(), 1);
+    medium->flush(medium->view(), 8, kSite);
+    ASSERT_TRUE(medium->fence(kSite));
+  }
+  EXPECT_TRUE(std::filesystem::exists(scratch_.file(".foreign.owner"))) << "it was used";
+  open(&target).reset();
+  EXPECT_TRUE(std::filesystem::exists(scratch_.file(".foreign.owner"))) << "the record is of an earlier owner";
+}
+
 TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {
   auto impatient = make_link(50);
   const auto next = make_link(kWaitMs);

@@ -31,6 +31,9 @@ enum class PoolOp : uint64_t {
   // and nothing of them will arrive. The pool's region is a new one, with new credits.
   kResume = 8,
   kRenew = 9,  // the caller has nothing else to ask and wants a grant
+  // The pool after `pool` in the order of names, and its owner, whoever that is; an empty name: the first pool. The
+  // answer's text is an entry of pool_list.h. NotFound: there is no further one.
+  kList = 10,
 };
 
 [[nodiscard]] inline bool makes_pool(PoolOp op) { return op == PoolOp::kCreate || op == PoolOp::kCreateUnnamed; }

@@ -9,13 +9,11 @@
 
 namespace bonsai::scale {
 
-Status RemoteLinks::load_secret() {
-  if (secret_loaded_) return Status::OK();
-  const char* const named = std::getenv(kSecretFileVariable);
-  const std::string file = !secret_file_.empty() ? secret_file_ : named != nullptr ? named : "";
-  if (!file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(file, &secret_));
-  has_secret_ = !file.empty();
-  secret_loaded_ = true;
+Status load_secret(const std::string& file, rdma::Secret* secret, bool* has_secret) {
+  const char* const variable = std::getenv(kSecretFileVariable);
+  const std::string named = !file.empty() ? file : variable != nullptr ? variable : "";
+  if (!named.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(named, secret));
+  *has_secret = !named.empty();
   return Status::OK();
 }
 
@@ -23,7 +21,8 @@ Status RemoteLinks::link_of(const TargetName& name, RemoteLink** link) {
   BONSAI_CHECK(name.is_remote());
   std::unique_ptr<RemoteLink>& of_scheme = links_[name.scheme];
   if (of_scheme == nullptr) {
-    BONSAI_RETURN_IF_ERROR(load_secret());
+    if (!secret_loaded_) BONSAI_RETURN_IF_ERROR(load_secret(secret_file_, &secret_, &has_secret_));
+    secret_loaded_ = true;
     std::shared_ptr<rdma::Fabric> fabric;
     BONSAI_RETURN_IF_ERROR(open_fabric(name.scheme, &fabric));
     const LinkOptions options{.secret = has_secret_ ? &secret_ : nullptr,

@@ -21,6 +21,10 @@ namespace bonsai::scale {
 
 inline constexpr const char* kSecretFileVariable = "BONSAI_SECRET_FILE";
 
+// The deployment's secret: of that file, or if it is "" of the one that the variable names. *has_secret: there is one.
+// Errors: those of Secret::load().
+Status load_secret(const std::string& file, rdma::Secret* secret, bool* has_secret);
+
 class RemoteLinks {
  public:
   // `limit_ms` and `workers` as LinkOptions.
@@ -37,8 +41,6 @@ class RemoteLinks {
   [[nodiscard]] rdma::Traffic traffic() const;
 
  private:
-  Status load_secret();
-
   const std::string secret_file_;
   const uint64_t limit_ms_;
   const size_t workers_;

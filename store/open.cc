@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "base/units.h"
 #include "persist/analysis.h"
+#include "persist/old_copy.h"
 #include "persist/opening.h"
 #include "persist/recovery.h"
 #include "persist/removal.h"
@@ -254,6 +255,8 @@ class Opener {
 
   Status recover(persist::Analysis* analysis) {
     BONSAI_RETURN_IF_ERROR(persist::note_opening(*t_.volume, t_.pool));
+    BONSAI_RETURN_IF_ERROR(persist::note_marks(*t_.volume, t_.pool, analysis->sequence_max));
+    t_.log->set_marks(persist::log_marks(*t_.volume, t_.pool));
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
     t_.index->start(std::move(ranges), analysis->gen_max + 1, recovery_threads());

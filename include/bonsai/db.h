@@ -247,6 +247,20 @@ struct CheckReport {
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {},
              const Options& options = Options());
 
+// A pool, or a target of one, as `List` finds it.
+struct PoolInfo {
+  std::string name;     // with the place before it, as in "shm://NODE/name", it names a target
+  uint64_t bytes = 0;   // its size
+  std::string owner;    // who has it open, since when, and when its node saw that one last; empty: nobody
+  uint64_t used_s = 0;  // when it was used last, as far as its files and its owner show: seconds since 1970
+};
+
+// Lists what is in a folder of this machine, or what a node serves ("shm://NODE", "rdma://HOST:PORT", reached through
+// `options`), in the order of names. A node lists all files that could be pools, whatever they hold. Changes nothing.
+// An owner that died without closing its store is listed until the next one comes. Errors: IoError (no such folder),
+// InvalidArgument (no such form of a name, the secret), Unavailable (no node answers).
+Status List(const std::string& place, std::vector<PoolInfo>* pools, const Options& options = Options());
+
 // Removes a pool that is not open: its files, here and on other nodes. A DAX device stays, and holds no pool any more.
 // A removal that was interrupted can be done again: targets that are gone count as removed. Leaves alone what is not a
 // pool, or only part of one. Errors: as Check, and IoError.
