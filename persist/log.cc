@@ -12,6 +12,7 @@
 #include "base/step.h"
 #include "base/thread.h"
 #include "bonsai/options.h"
+#include "persist/pool.h"
 #include "persist/sites.h"
 #include "persist/words.h"
 
@@ -324,7 +325,7 @@ class LogOf final : public Log {
     const std::lock_guard lock(marks_mutex_);
     for (const Marks& marks : marks_) {
       if (sequence > *last) store_word(volume_, marks.*word, sequence, marks.tie);
-      volume_.flush(marks.*word, sizeof(uint64_t), kSiteState);
+      flush_state_word(volume_, marks.*word);
     }
     *last = std::max(*last, sequence);
   }

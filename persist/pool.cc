@@ -353,10 +353,12 @@ uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool, const std::
   return closed;
 }
 
+void flush_state_word(scale::Volume& volume, Addr at) { volume.flush(at, sizeof(uint64_t), kSiteState); }
+
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words) {
   for (const StateWord& word : words) {
     store_word(volume, word.at, word.value, word.tie);
-    volume.flush(word.at, sizeof(uint64_t), kSiteState);
+    flush_state_word(volume, word.at);
   }
   return volume.fence(kSiteStateFence) ? Status::OK() : volume.health();
 }

@@ -114,6 +114,8 @@ struct StateWord {
   uint64_t value = 0;
   uint64_t tie = 0;  // as for store_word()
 };
+// Starts to write one back. The caller fences.
+void flush_state_word(scale::Volume& volume, scale::Addr at);
 // Makes them durable, in any order. Errors: IoError (the volume has failed).
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words);
 
