@@ -180,7 +180,7 @@ FlushAgent::~FlushAgent() {
 
 FlushAgent::Flush FlushAgent::within(std::span<const std::byte> served,
                                      std::function<void(std::span<const std::byte> bytes)> flush) {
-  return [served, flush = std::move(flush)](std::span<const FlushRequest::Range> ranges) {
+  return [served, flush = std::move(flush)](std::span<const FlushRequest::Range> ranges, const Asked&) {
     const auto base = reinterpret_cast<uintptr_t>(served.data());
     for (const FlushRequest::Range& range : ranges) {
       const uint64_t offset = range.address - base;
@@ -212,21 +212,17 @@ Status FlushAgent::serve(uint64_t limit_ms) {
       return Status::InvalidArgument("a malformed flush request was dropped");
     }
   }
-  const uint64_t word = flush_ranges(request);
-  return answer(node, std::as_bytes(std::span(&word, 1)), request.answer, kFlushAnswerMsMax);
+  const Asked asked{node, request.token, request.answer};
+  const FlushResult result = flush_(std::span(request.range.data(), request.ranges), asked);
+  return result == FlushResult::kLater ? Status::OK() : answer_flush(asked, result);
 }
 
-uint64_t FlushAgent::flush_ranges(const FlushRequest& request) {
-  BONSAI_CHECK(request.ranges <= FlushRequest::kRangesMax);  // serve() has dropped others
-  switch (flush_(std::span(request.range.data(), request.ranges))) {
-    case FlushResult::kDone:
-      return request.token;
-    case FlushResult::kNotServed:
-      return request.token | FlushRequest::kRefused;
-    case FlushResult::kFailed:
-      break;
-  }
-  return request.token | FlushRequest::kFailed;
+Status FlushAgent::answer_flush(const Asked& asked, FlushResult result) {
+  BONSAI_CHECK(result != FlushResult::kLater);
+  uint64_t word = asked.token;
+  if (result == FlushResult::kNotServed) word |= FlushRequest::kRefused;
+  if (result == FlushResult::kFailed) word |= FlushRequest::kFailed;
+  return answer(asked.node, std::as_bytes(std::span(&word, 1)), asked.to, kFlushAnswerMsMax);
 }
 
 void FlushAgent::accept_peers() {

@@ -64,6 +64,7 @@ enum class FlushResult : uint8_t {
   kDone,       // all are durable
   kNotServed,  // the agent does not serve some range
   kFailed,     // the medium could not make them durable
+  kLater,      // it is not known yet: FlushAgent::answer_flush() will have the result
 };
 
 // A connection that can make its WRITEs durable. Several coroutines of the worker's thread may persist at the same
@@ -138,8 +139,15 @@ class RemotePersist {
 // Thread-safety: the worker's thread. Requires: destroyed before the worker.
 class FlushAgent {
  public:
-  // Makes the ranges durable, with addresses as in RemoteRegion: checks that it serves them, flushes and fences.
-  using Flush = std::function<FlushResult(std::span<const FlushRequest::Range> ranges)>;
+  // Who asked for a flush, and where the answer goes.
+  struct Asked {
+    uint32_t node = 0;
+    uint64_t token = 0;
+    Remote to;
+  };
+  // Makes the ranges durable, with addresses as in RemoteRegion: checks that it serves them, flushes and fences. After
+  // kLater the request is answered by answer_flush(), once.
+  using Flush = std::function<FlushResult(std::span<const FlushRequest::Range> ranges, const Asked& asked)>;
   // Takes a message of another kind.
   using Other = std::function<Status(std::span<const std::byte> message, uint32_t node)>;
   static constexpr size_t kAnswersMax = 16;  // in flight
@@ -168,6 +176,8 @@ class FlushAgent {
   // the answer is not sent: Unavailable (the node is gone), Busy (kWaitingMax answers wait already, or it cannot be
   // sent now and limit_ms is 0).
   Status answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms);
+  // The answer to a flush request. Requires: a result other than kLater. Errors: as answer().
+  Status answer_flush(const Asked& asked, FlushResult result);
 
   // Closes all connections of the node: nothing of them arrives any more.
   void end(uint32_t node);
@@ -194,7 +204,6 @@ class FlushAgent {
   Peer* peer_of(uint32_t node);
   Status send(uint32_t node, std::span<const std::byte> bytes, Remote to);
   void send_waiting();
-  [[nodiscard]] uint64_t flush_ranges(const FlushRequest& request);
 
   Worker* const worker_;
   const Flush flush_;

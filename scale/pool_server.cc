@@ -18,6 +18,7 @@
 #include "base/nvm/bus_guard.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 
 namespace bonsai::scale {
 namespace {
@@ -26,20 +27,6 @@ constexpr uint64_t kCreditsMax = 128;  // of one owner: as many as four lanes ha
 constexpr size_t kJobsMax = 64;
 constexpr uint64_t kDescriptorsKept = 64;  // for those who are served: connections end, memory is mapped
 constexpr uint64_t kLookNs = 100'000'000;
-constexpr uint64_t kUnlockedMsMax = 1'000;
-constexpr base::Site kSiteServe{"server.flush"};
-constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
-
-bool makes_pool(PoolOp op) { return op == PoolOp::kCreate || op == PoolOp::kCreateUnnamed; }
-// Whether the caller is served from then on.
-bool takes_pool(PoolOp op) { return makes_pool(op) || op == PoolOp::kOpen || op == PoolOp::kResume; }
-
-// Whether the file is as large as its mapping. A device, and memory without a file, are.
-bool has_bytes(const base::Mapping& mapping) {
-  struct stat found {};
-  if (mapping.fd() < 0 || ::fstat(mapping.fd(), &found) != 0 || !S_ISREG(found.st_mode)) return true;
-  return static_cast<uint64_t>(found.st_size) >= mapping.bytes();
-}
 
 // Whether so few descriptors are left that a further owner could take them from those who are served.
 bool lacks_descriptors() {
@@ -79,7 +66,8 @@ Status PoolServer::start() {
   const size_t requests = std::min(config_.requests_max, fabric_->capabilities().messages_waiting_max);
   credits_ = std::make_shared<Credits>(requests - requests / 8);
   BONSAI_RETURN_IF_ERROR(rdma::FlushAgent::make(
-      fabric_, worker_.get(), requests, [this](auto ranges) { return flush(ranges); }, &agent_));
+      fabric_, worker_.get(), requests, [this](auto ranges, const auto& asked) { return flush(ranges, asked); },
+      &agent_));
   agent_->set_other([this](std::span<const std::byte> message, uint32_t node) { return take(message, node); });
   rdma::Hello own;
   own.node = config_.node;
@@ -111,15 +99,17 @@ rdma::Admit PoolServer::gate() const {
 Status PoolServer::serve(uint64_t limit_ms) {
   Status status;
   for (base::BoundedWait wait("server.request", limit_ms);; wait.pause()) {
-    status = agent_->serve(jobs_.empty() ? limit_ms : 0);
-    if (end_jobs()) status = Status::OK();
-    if (!status.IsUnavailable() || jobs_.empty() || limit_ms == 0 || wait.expired()) break;
+    status = agent_->serve(at_work() ? 0 : limit_ms);
+    const bool flushed = end_flushes();
+    if (end_jobs() || flushed) status = Status::OK();
+    if (!status.IsUnavailable() || !at_work() || limit_ms == 0 || wait.expired()) break;
   }
   if (const uint64_t now_ns = base::now_ns(); now_ns - looked_ns_ >= kLookNs) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
     renew_connected();
+    look_for_slow_flushes();
     attachments_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
   }
@@ -141,63 +131,64 @@ void PoolServer::look_for_owners() {
   agent_->look_for(words);
 }
 
+// A pool whose flush has not ended stays until then: its medium may be stuck, and nobody waits for it here.
 void PoolServer::close_abandoned() {
-  std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->node); });
+  std::erase_if(pools_, [this](const auto& entry) {
+    const Pool& pool = *entry.second;
+    return !agent_->connected(pool.node) && (pool.flushes == nullptr || pool.flushes->idle());
+  });
 }
 
 // An owner that is connected is alive.
 void PoolServer::renew_connected() {
-  for (const auto& [name, pool] : pools_) static_cast<void>(pool->owner->renew(pool->sender));
-}
-
-bool PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
-  const std::byte* const begin = region->memory().data() + (range.address - region->remote().base);
-  if (media.hooked == nullptr) {
-    base::ProductMedium medium(mapping->data(), mapping->bytes(), mapping->domain());
-    return base::survive_bus_error([&] { medium.flush(begin, range.bytes, kSiteServe); });
+  for (const auto& [name, pool] : pools_) {
+    if (agent_->connected(pool->node)) static_cast<void>(pool->owner->renew(pool->sender));
   }
-  // Such a medium notes the range only, and its fence hands it to the kernel.
-  if (!has_bytes(*mapping)) return false;
-  media.hooked->flush(begin, range.bytes, kSiteServe);
-  return true;
-}
-
-bool PoolServer::Pool::fence() {
-  if (media.hooked != nullptr) return media.hooked->fence(kSiteServe);
-  return base::ProductMedium(mapping->data(), mapping->bytes(), mapping->domain()).fence(kSiteServe);
 }
 
 PoolServer::Pool* PoolServer::pool_of(const rdma::FlushRequest::Range& range) {
   for (auto& [name, pool] : pools_) {
-    const rdma::RemoteRegion served = pool->region->remote();
-    const uint64_t offset = range.address - served.base;
-    if (offset <= served.bytes && range.bytes <= served.bytes - offset) return pool.get();
+    if (pool->bytes.holds(range)) return pool.get();
   }
   return nullptr;
 }
 
-// One fence for each pool that is named, after all flushes.
-rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> ranges) {
-  std::vector<Pool*> flushed;
-  for (const rdma::FlushRequest::Range& range : ranges) {
-    Pool* const pool = pool_of(range);
-    if (pool == nullptr) return rdma::FlushResult::kNotServed;
-    if (pool->cut_short) return rdma::FlushResult::kFailed;
-    if (!pool->flush(range)) {
-      note_cut_short(pool);
-      return rdma::FlushResult::kFailed;
-    }
-    if (std::find(flushed.begin(), flushed.end(), pool) == flushed.end()) flushed.push_back(pool);
+// The ranges of a request are of one pool, because a connection is made for one.
+rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> ranges,
+                                    const rdma::FlushAgent::Asked& asked) {
+  using Result = rdma::FlushResult;
+  if (ranges.empty()) return Result::kDone;
+  Pool* const pool = pool_of(ranges[0]);
+  if (pool == nullptr) return Result::kNotServed;
+  PoolBytes& bytes = pool->bytes;
+  if (!std::ranges::all_of(ranges, [&bytes](const auto& range) { return bytes.holds(range); })) {
+    return Result::kNotServed;
   }
-  bool kept = true;
-  for (Pool* const pool : flushed) kept = pool->fence() && kept;
-  return kept ? rdma::FlushResult::kDone : rdma::FlushResult::kFailed;
+  if (pool->flushes != nullptr) {
+    return pool->flushes->add(&bytes, ranges, asked) ? Result::kLater : Result::kNotServed;
+  }
+  std::string note;
+  const Result result = bytes.flush(ranges, &note);
+  if (!note.empty()) notes_->add(note);
+  return result;
 }
 
-void PoolServer::note_cut_short(Pool* pool) {
-  pool->cut_short = true;
-  const std::string path = pool->mapping->path();
-  notes_->add(path + " was cut short while it was in use: its owner's updates fail from now on; restore the file");
+// Answers the flush requests whose threads are done with them. False: there were none.
+bool PoolServer::end_flushes() {
+  const std::vector<FlushResults::Done> ended = flushed_->take();
+  for (const FlushResults::Done& done : ended) {
+    if (!done.note.empty()) notes_->add(done.note);
+    static_cast<void>(agent_->answer_flush(done.asked, done.result));  // who left gets none
+  }
+  return !ended.empty();
+}
+
+void PoolServer::look_for_slow_flushes() {
+  for (const auto& [name, pool] : pools_) {
+    if (pool->flushes == nullptr || !pool->flushes->finds_slow()) continue;
+    notes_->add("a flush of " + pool->bytes.mapping->path() +
+                " takes more than a second, and its owner waits; look at the disk that the file is on");
+  }
 }
 
 void PoolServer::Notes::add(std::string text) {
@@ -233,7 +224,7 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   job->attachment = attachments_->find(node);
   job->sender = {{request.session}, request.epoch + (request.op == PoolOp::kOpen ? 1 : 0), job->attachment.order};
   bool begins = false;
-  const Status status = begin(job, &begins);
+  const Status status = base::with_memory([&] { return begin(job, &begins); });
   if (!begins) return answer(job, status);
   jobs_.emplace(job->name, std::move(made));
   job->thread.begin([this, job] { carry_out(job); });
@@ -267,7 +258,10 @@ Status PoolServer::begin(Job* job, bool* begins) {
   Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
   if (op == PoolOp::kRenew) return renew(pool, job);
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
-  if (takes_pool(op)) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
+  if (takes_pool(op)) {
+    BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
+    BONSAI_RETURN_IF_ERROR(FlushThread::reserve(flushed_, &job->flushes));
+  }
   BONSAI_RETURN_IF_ERROR(pool != nullptr ? admit(*pool, job) : admit_without_owner(*job));
   if (pool != nullptr) {
     if (pool->node != job->node) agent_->end(pool->node);
@@ -330,33 +324,6 @@ Status PoolServer::admit(const Pool& pool, Job* job) const {
   return admit_without_owner(*job);
 }
 
-// On the job's thread.
-void PoolServer::carry_out(Job* job) const {
-  switch (job->request.op) {
-    case PoolOp::kOpen:
-    case PoolOp::kCreate:
-    case PoolOp::kCreateUnnamed:
-    case PoolOp::kResume:
-      job->status = open(job);
-      break;
-    case PoolOp::kResize:
-      job->status = resize(job);
-      break;
-    case PoolOp::kLeave:
-    case PoolOp::kRemove:
-      job->status = release(job);
-      break;
-    case PoolOp::kComplete:
-      job->status = complete(job);
-      break;
-    case PoolOp::kRenew:
-      break;
-  }
-  if (!job->status.ok() && job->pool != nullptr && job->pool->region == nullptr) job->pool.reset();  // made in part
-  if (job->pool != nullptr) describe(*job->pool, &job->answer);
-  job->over.store(true, std::memory_order_release);
-}
-
 // Answers the requests that have been carried out. False: there were none.
 bool PoolServer::end_jobs() {
   return std::erase_if(jobs_, [this](auto& entry) {
@@ -367,228 +334,6 @@ bool PoolServer::end_jobs() {
            static_cast<void>(answer(&job, job.status));
            return true;
          }) != 0;
-}
-
-// Whether there is a pool to be opened; one that was never finished is none.
-Status PoolServer::find(const PoolRequest& request, const std::string& path, const std::string& name) {
-  const uint64_t looked_at = std::min<uint64_t>(request.bytes, kJudgedBytesMax);
-  const auto unfinished = [&](std::span<const std::byte> first) { return base::is_marked(first, request.mark); };
-  std::error_code ignored;
-  if (request.mark != 0) {
-    static_cast<void>(base::remove_unused(path, looked_at, unfinished));
-    if (std::filesystem::is_character_file(path, ignored)) {
-      base::MappingOptions options;
-      options.read_only = true;
-      std::unique_ptr<base::Mapping> device;
-      BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, options, &device));
-      const std::span<const std::byte> first(device->data(), std::min<uint64_t>(device->bytes(), looked_at));
-      const bool blank = std::all_of(first.begin(), first.end(), [](std::byte byte) { return byte == std::byte{0}; });
-      if (blank || unfinished(first)) return Status::NotFound("the device " + name + " of this node holds no pool");
-    }
-  }
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) return Status::OK();
-  if (error) return base::os_error("examine", path, error.value());
-  return Status::NotFound("this node has no pool " + name);
-}
-
-PoolOwner::Register::Reply PoolServer::ask_register(PoolOwner* owner, Job* job) {
-  const PoolRequest& request = job->request;
-  if (request.op == PoolOp::kResume) return owner->resume(job->sender);
-  return owner->fence(job->sender, job->sender.epoch - 1, request.lease_ns, request.force != 0,
-                      wire_text(request.holder));
-}
-
-// Sets the owner's fields of the answer. OK: the sender is, or will be, the owner.
-Status PoolServer::judge(const PoolOwner& owner, const PoolOwner::Register::Reply& reply, Job* job) {
-  using Answer = PoolOwner::Register::Answer;
-  job->answer.epoch = reply.epoch;
-  job->answer.owner_ns = reply.ns;
-  const auto set = [job](OwnerVerdict verdict) { job->answer.verdict = static_cast<uint64_t>(verdict); };
-  const std::string who = "pool " + job->name + " has an owner: " + owner.text();
-  switch (reply.answer) {
-    case Answer::kGranted:
-    case Answer::kDone:
-      set(OwnerVerdict::kGranted);
-      return Status::OK();
-    case Answer::kDenied:
-      set(OwnerVerdict::kDenied);
-      return Status::OK();
-    case Answer::kAgain:
-      set(OwnerVerdict::kAgain);
-      return Status::OK();
-    case Answer::kLeaseRuns:
-      set(OwnerVerdict::kLeaseRuns);
-      return Status::Busy(who + "; close it there, or wait until that one has disconnected");
-    case Answer::kReplaced:
-      set(OwnerVerdict::kReplaced);
-      return Status::Busy("pool " + job->name + " has got another owner meanwhile" +
-                          (owner.holder().empty() ? "" : ": " + owner.holder()) + "; open the store again");
-    case Answer::kInvalid:
-      break;
-  }
-  return Status::InvalidArgument("pool " + job->name + " is not given to an owner without a session, or with a lease " +
-                                 "or an epoch out of range; run the same version on both nodes");
-}
-
-Status PoolServer::open(Job* job) const {
-  const PoolRequest& request = job->request;
-  const bool makes = makes_pool(request.op);
-  const std::string path = config_.folder + "/" + job->name;
-  if (job->pool != nullptr) {  // its earlier attachment has ended
-    BONSAI_RETURN_IF_ERROR(job->pool->owner->persist());
-    job->pool.reset();
-  }
-  if (!makes) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
-  if (makes && (request.bytes < base::kMappingBytesMin || request.bytes > kPoolBytesMax)) {
-    return Status::InvalidArgument("a pool cannot have " + std::to_string(request.bytes) + " bytes; ask for " +
-                                   std::to_string(base::kMappingBytesMin) + " to " + std::to_string(kPoolBytesMax));
-  }
-  base::MappingOptions options;
-  options.create_bytes = makes ? request.bytes : 0;
-  options.create_mark = makes ? request.mark : 0;
-  options.name_later = request.op == PoolOp::kCreateUnnamed;
-  job->pool = std::make_unique<Pool>();
-  Pool& pool = *job->pool;
-  pool.node = job->node;
-  pool.link = job->attachment.link;
-  pool.word = request.answer;
-  pool.credits = job->credits;
-  pool.unnamed = options.name_later;
-  Status status = map_unlocked(path, options, job);
-  if (status.ok()) status = own(job);
-  if (!status.ok() && makes && pool.mapping != nullptr && pool.mapping->remove().ok()) {
-    if (!pool.unnamed && ::access(path.c_str(), F_OK) != 0) static_cast<void>(owners_->remove(job->name));
-  }
-  return status;
-}
-
-// Makes the sender the owner of a pool whose file is locked, and registers its bytes.
-Status PoolServer::own(Job* job) const {
-  Pool& pool = *job->pool;
-  const bool makes = makes_pool(job->request.op);
-  pool.owner = pool.unnamed ? owners_->make(job->name) : owners_->of(job->name);
-  if (makes) {
-    job->sender.epoch = pool.owner->begin_new() + 1;
-  } else {
-    BONSAI_RETURN_IF_ERROR(pool.owner->load());
-  }
-  BONSAI_RETURN_IF_ERROR(judge(*pool.owner, ask_register(pool.owner.get(), job), job));
-  if (pool.unnamed) pool.owner->skip_record();
-  BONSAI_RETURN_IF_ERROR(pool.owner->persist());
-  BONSAI_RETURN_IF_ERROR(serve_bytes(&pool));
-  pool.sender = job->sender;
-  pool.owner->earlier_ended(pool.sender.connection);
-  return judge(*pool.owner, pool.owner->renew(pool.sender), job);
-}
-
-// An earlier owner on this machine may have it mapped, and so locked, for a moment after it gave it back; one that is
-// stopped, for longer than anybody waits.
-Status PoolServer::map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const {
-  Status status;
-  for (base::BoundedWait wait("pool.unlocked", kUnlockedMsMax);; wait.pause()) {
-    status = map(path, options, job->pool.get());
-    if (!status.IsBusy()) return status;
-    if (wait.expired()) break;
-  }
-  return Status::Busy("pool " + job->name + " is still mapped by a process of its node: an earlier owner that is " +
-                      "stopped or hangs, or a store that opened the file itself; end it or close it there (fuser " +
-                      path + " names it)");
-}
-
-// Maps the pool and takes its lock. After an error the mapping is there if it was made.
-Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Pool* pool) const {
-  base::MappingOptions declared = options;
-  declared.domain = config_.cache_domain;
-  declared.leave_lock = true;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool->mapping));
-  pool->bytes_before = pool->mapping->bytes();
-  return Status::OK();
-}
-
-// Registers the bytes of a pool that is mapped.
-Status PoolServer::serve_bytes(Pool* pool) const {
-  const base::Mapping& mapping = *pool->mapping;
-  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(mapping, &pool->media)
-                                            : base::make_media(mapping, config_.media, &pool->media));
-  const std::span<std::byte> memory = pool->media.hooked != nullptr
-                                          ? std::span(pool->media.hooked->view(), pool->media.hooked->bytes())
-                                          : std::span(mapping.data(), mapping.bytes());
-  rdma::Rights rights;
-  rights.read = rights.write = true;
-  // All processes that have the file mapped then share its lock, also after this server has ended.
-  const bool is_file = memory.data() == mapping.data() && mapping.fd() >= 0;
-  return is_file ? fabric_->register_file(memory, rights, mapping.fd(), &pool->region)
-                 : fabric_->register_region(memory, rights, &pool->region);
-}
-
-void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
-  answer->region = pool.region->remote();
-  answer->domain = static_cast<uint64_t>(pool.media.hooked != nullptr ? rdma::RemoteDomain::kAdr : config_.domain);
-  answer->emulated = pool.media.emulated ? 1 : 0;
-  answer->credits = *pool.credits;
-  set_wire_text(&answer->text, pool.media.text);
-}
-
-// A pool that was enlarged for nothing gets its size back, and never less.
-Status PoolServer::resize(Job* job) const {
-  const uint64_t bytes = job->request.bytes, least = job->pool->bytes_before;
-  if (bytes < least || bytes > kPoolBytesMax) {
-    return Status::InvalidArgument("pool " + job->name + " has " + std::to_string(least) + " bytes and cannot get " +
-                                   std::to_string(bytes) + "; ask for as many, or for up to " +
-                                   std::to_string(kPoolBytesMax));
-  }
-  const std::string path = job->pool->mapping->path();
-  const uint64_t before = job->pool->mapping->bytes();
-  if (job->pool->unnamed) return Status::InvalidArgument("pool " + job->name + " is not complete");
-  const int fd = job->pool->mapping->fd();
-  struct stat file = {};
-  if (::fstat(fd, &file) != 0) return base::os_error("examine", path, errno);
-  if (bytes < before && S_ISREG(file.st_mode) && ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    return base::os_error("make smaller", path, errno);
-  }
-  // The owner has it mapped, so that only the file that is open is not locked to this server, whatever has its name.
-  const std::unique_ptr<base::Mapping> old = std::move(job->pool->mapping);
-  auto resized = std::make_unique<Pool>();
-  resized->owner = job->pool->owner;
-  resized->sender = job->pool->sender;
-  resized->node = job->pool->node;
-  resized->link = job->pool->link;
-  resized->word = job->pool->word;
-  resized->credits = job->pool->credits;
-  job->pool = std::move(resized);
-  base::MappingOptions options;
-  options.open_file = fd;
-  if (bytes >= before) options.grow_bytes = bytes;
-  Status status = map(path, options, job->pool.get());
-  if (status.ok()) status = serve_bytes(job->pool.get());
-  job->pool->bytes_before = least;
-  return status;
-}
-
-// The record says so before anybody else can have the lock.
-Status PoolServer::release(Job* job) const {
-  Pool& pool = *job->pool;
-  Status status;
-  if (job->request.op == PoolOp::kRemove) status = pool.mapping->remove();
-  static_cast<void>(pool.owner->leave(pool.sender));
-  const bool is_gone = ::access((config_.folder + "/" + job->name).c_str(), F_OK) != 0;
-  if (!pool.unnamed) {
-    const Status recorded = is_gone ? owners_->remove(job->name) : pool.owner->persist();
-    if (status.ok()) status = recorded;
-  }
-  job->pool.reset();
-  return status;
-}
-
-Status PoolServer::complete(Job* job) const {
-  Pool& pool = *job->pool;
-  if (!pool.unnamed) return Status::InvalidArgument("pool " + job->name + " has its name already");
-  BONSAI_RETURN_IF_ERROR(pool.mapping->sync());
-  BONSAI_RETURN_IF_ERROR(pool.mapping->take_name());
-  pool.unnamed = false;
-  owners_->keep(job->name, pool.owner);
-  return pool.owner->write();
 }
 
 std::map<std::string, std::string> PoolServer::owners() const {

@@ -15,6 +15,8 @@
 //     the response reports the failure.
 //   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
 //     and register the pool. Flush requests are served meanwhile. Each pool has one request at a time.
+//   - A flush delays no other pool: where a medium may block, as a disk does, the pool's own thread flushes
+//     (flush_thread.h). That thread is there before the pool is opened.
 //   - A flush request always finds a receive buffer: each owner has credits for its own, and waits when it has none.
 //     An eighth of the buffers is for requests about pools.
 //   - What happens to one pool, or to one owner, is its own affair: a file that somebody cut short fails its owner's
@@ -37,7 +39,6 @@
 
 #include "base/nvm/mapping.h"
 #include "base/nvm/media.h"
-#include "base/nvm/product.h"
 #include "base/thread.h"
 #include "bonsai/status.h"
 #include "rdma/credentials.h"
@@ -46,6 +47,8 @@
 #include "rdma/remote_persist.h"
 #include "scale/attachments.h"
 #include "scale/credits.h"
+#include "scale/flush_thread.h"
+#include "scale/pool_bytes.h"
 #include "scale/pool_owner.h"
 #include "scale/pool_wire.h"
 #include "scale/refusals.h"
@@ -91,7 +94,7 @@ class PoolServer {
   // an idle server), InvalidArgument (a malformed request, which was dropped).
   Status serve(uint64_t limit_ms);
   // Whether requests are being carried out; serve() answers them.
-  [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
+  [[nodiscard]] bool at_work() const { return !jobs_.empty() || flushed_->pending(); }
 
   // Notes for the operator since the last call: a line each. Any thread.
   [[nodiscard]] std::vector<std::string> take_notes();
@@ -102,16 +105,15 @@ class PoolServer {
  private:
   // A pool that has an owner. Members in the order in which they need each other.
   struct Pool {
-    std::unique_ptr<base::Mapping> mapping;
-    uint64_t bytes_before = 0;  // that it had when its owner got it; the owner makes it no smaller
-    base::Media media;
-    std::unique_ptr<rdma::Region> region;
+    PoolBytes bytes;
+    std::unique_ptr<FlushThread> flushes;     // null: its medium does not block, and the server's thread flushes
+    uint64_t bytes_before = 0;                // that it had when its owner got it; the owner makes it no smaller
     std::shared_ptr<const uint64_t> credits;  // the owner's, which are free again with the last holder
 
-    // False: the file does not have these bytes any more.
-    [[nodiscard]] bool flush(const rdma::FlushRequest::Range& range);
-    bool fence();
-    bool cut_short = false;  // it was found so
+    // As FlushThread::await_idle().
+    [[nodiscard]] Status await_flushes() const {
+      return flushes == nullptr ? Status::OK() : flushes->await_idle(bytes.mapping->path());
+    }
 
     std::shared_ptr<PoolOwner> owner;
     membership::Sender sender;  // the session that is served, and over which attachment
@@ -129,6 +131,7 @@ class PoolServer {
     Attachment attachment;
     membership::Sender sender;                // as it asks: for a fence under the epoch that it asks for
     std::shared_ptr<const uint64_t> credits;  // for a pool that is opened
+    std::unique_ptr<FlushThread> flushes;     // the same
     std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
     PoolAnswer answer;
     Status status;
@@ -166,6 +169,7 @@ class PoolServer {
   bool end_jobs();
   void send_beats();
   void carry_out(Job* job) const;
+  Status change(Job* job) const;
   Status open(Job* job) const;
   Status own(Job* job) const;
   static PoolOwner::Register::Reply ask_register(PoolOwner* owner, Job* job);
@@ -178,8 +182,10 @@ class PoolServer {
   Status map(const std::string& path, const base::MappingOptions& options, Pool* pool) const;
   Status serve_bytes(Pool* pool) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
-  [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
-  void note_cut_short(Pool* pool);
+  [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges,
+                                        const rdma::FlushAgent::Asked& asked);
+  bool end_flushes();
+  void look_for_slow_flushes();
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
   void renew_connected();
@@ -191,6 +197,7 @@ class PoolServer {
   const std::shared_ptr<Attachments> attachments_ = std::make_shared<Attachments>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   const std::shared_ptr<Refusals> refusals_ = std::make_shared<Refusals>();
+  const std::shared_ptr<FlushResults> flushed_ = std::make_shared<FlushResults>();
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;

@@ -33,6 +33,12 @@ enum class PoolOp : uint64_t {
   kRenew = 9,  // the caller has nothing else to ask and wants a grant
 };
 
+[[nodiscard]] inline bool makes_pool(PoolOp op) { return op == PoolOp::kCreate || op == PoolOp::kCreateUnnamed; }
+// Whether the caller is served from then on.
+[[nodiscard]] inline bool takes_pool(PoolOp op) {
+  return makes_pool(op) || op == PoolOp::kOpen || op == PoolOp::kResume;
+}
+
 // The answer of a node's register (membership/owner_register.h).
 enum class OwnerVerdict : uint64_t {
   kNone = 0,       // it was not asked

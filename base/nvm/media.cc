@@ -17,6 +17,7 @@ Status make_automatic(const Mapping& mapping, Media* media) {
                                    "put the pool on NVM or tmpfs");
   }
   media->hooked = std::make_unique<FileMedium>(mapping);
+  media->fence_blocks = true;
   return Status::OK();
 }
 

@@ -27,6 +27,8 @@ struct Media {
   std::string text;
   // Whether this is not real NVM: an emulated mapping, or a test or emulation medium on top of it.
   bool emulated = true;
+  // Whether a fence may take as long as a disk does. If not, it takes no longer than memory and its model.
+  bool fence_blocks = false;
 };
 
 // Requires: the mapping outlives *media.

@@ -22,6 +22,7 @@ enum Mutant : uint32_t {
   kOwnerReplaced = 1u << 6,        // the server gives a pool that has an owner to the next one who asks
   kReadNotAwaited = 1u << 7,       // a read has ended, and its memory is used again, before its READs are complete
   kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
+  kFlushNotAwaited = 1u << 12,     // the server answers before the pool's flush thread has flushed
   kSendAgainSkipped = 1u << 15,    // what a connection has left unanswered is taken for durable
   kReadAgainSkipped = 1u << 16,    // what a connection has left unread is taken for read
 };

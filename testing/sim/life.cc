@@ -104,7 +104,9 @@ class Life {
     for (size_t i = 0; i < plan_.local; ++i) nvms_.push_back(std::make_unique<NodeNvm>(kTargetBytes, plan_.domain));
     const std::string folder = std::filesystem::path(scratch_.file("pool")).parent_path();
     for (uint32_t i = 0; i < (plan_.remote == 0 ? 0 : plan_.memory_nodes); ++i) {
-      nodes_.push_back(std::make_unique<MemoryNode>(&network_, "node." + std::to_string(i), folder, 1'000 + i));
+      const bool fence_blocks = (plan_.network.seed + i) % 2 == 0;
+      nodes_.push_back(
+          std::make_unique<MemoryNode>(&network_, "node." + std::to_string(i), folder, 1'000 + i, fence_blocks));
     }
     size_t local = 0, remote = 0;
     while (local < plan_.local || remote < plan_.remote) {

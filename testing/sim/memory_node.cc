@@ -13,6 +13,7 @@ namespace {
 
 base::Probe cut_with_owner{"world.memory_node_power_cut"};
 base::Probe slow{"world.memory_node_slow"};
+base::Probe slow_fence{"world.memory_node_fence_slow"};
 base::Probe served_again{"world.memory_node_serves_again"};
 
 constexpr uint64_t kServeMs = 2;
@@ -22,8 +23,8 @@ constexpr uint64_t kServeMs = 2;
 // A pool that has an owner: NVM of the simulation over the file's mapping.
 class MemoryNode::Served final : public base::HookedMedium {
  public:
-  Served(rdma::SimNvm* nvm, const base::Mapping& mapping)
-      : HookedMedium(nvm->view().data(), nvm->view().size()), nvm_(*nvm), mapping_(mapping) {}
+  Served(MemoryNode* node, rdma::SimNvm* nvm, const base::Mapping& mapping)
+      : HookedMedium(nvm->view().data(), nvm->view().size()), node_(*node), nvm_(*nvm), mapping_(mapping) {}
   ~Served() override { std::ranges::copy(nvm_.view(), mapping_.data()); }
 
   // Only the fabric stores here.
@@ -31,17 +32,24 @@ class MemoryNode::Served final : public base::HookedMedium {
   void copy(std::byte*, const void*, size_t) override { BONSAI_CHECK(false); }
   void nt_copy(std::byte*, const void*, size_t, const base::Site&) override { BONSAI_CHECK(false); }
   void flush(const std::byte* dst, size_t n, const base::Site&) override {
+    if (node_.fence_blocks_ && node_.wait_until_fast()) slow_fence.hit();
     nvm_.flush(static_cast<size_t>(dst - view()), n);
   }
   bool fence(const base::Site&) override { return true; }
 
  private:
+  MemoryNode& node_;
   rdma::SimNvm& nvm_;
   const base::Mapping& mapping_;
 };
 
-MemoryNode::MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number)
-    : network_(*network), address_(std::move(address)), folder_(std::move(folder)), number_(number) {}
+MemoryNode::MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number,
+                       bool fence_blocks)
+    : network_(*network),
+      address_(std::move(address)),
+      folder_(std::move(folder)),
+      number_(number),
+      fence_blocks_(fence_blocks) {}
 
 MemoryNode::~MemoryNode() = default;
 
@@ -76,12 +84,17 @@ void MemoryNode::serve() {
   const Status made = scale::PoolServer::make(fabric_.get(), config, &server);
   if (!made.ok()) ADD_FAILURE() << "a server does not start: " << made.ToString();
   while (made.ok() && !stopping_ && !dead_) {
-    if (slow_until_ns_ > base::now_ns()) {
-      slow.hit();
-      base::wait_closely_until(slow_until_ns_);
-    }
+    if (!fence_blocks_ && wait_until_fast()) slow.hit();
     static_cast<void>(server->serve(kServeMs));
   }
+}
+
+// False: it is.
+bool MemoryNode::wait_until_fast() {
+  const uint64_t until_ns = slow_until_ns_;
+  if (until_ns <= base::now_ns()) return false;
+  base::wait_closely_until(until_ns);
+  return true;
 }
 
 Status MemoryNode::make_media(const base::Mapping& mapping, base::Media* media) {
@@ -91,7 +104,8 @@ Status MemoryNode::make_media(const base::Mapping& mapping, base::Media* media) 
     std::copy_n(mapping.data(), mapping.bytes(), nvm->view().data());
     nvm->flush(0, mapping.bytes());
   }
-  media->hooked = std::make_unique<Served>(nvm.get(), mapping);
+  media->hooked = std::make_unique<Served>(this, nvm.get(), mapping);
+  media->fence_blocks = fence_blocks_;
   media->text = "simulated NVM";
   return Status::OK();
 }

@@ -22,8 +22,8 @@ namespace bonsai::testing::sim {
 
 class MemoryNode {
  public:
-  // Requires: the network outlives it; the folder exists.
-  MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number);
+  // `fence_blocks`: as base::Media. Requires: the network outlives it; the folder exists.
+  MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number, bool fence_blocks);
   ~MemoryNode();
   MemoryNode(const MemoryNode&) = delete;
   MemoryNode& operator=(const MemoryNode&) = delete;
@@ -33,7 +33,7 @@ class MemoryNode {
   // Returns when the service has ended: of a node that has power orderly, of another one as the dead end.
   void stop();
   void power_cut();
-  // Until then it serves no client.
+  // Until then it serves no client; or, if its fences block, none of them ends.
   void be_slow_until(uint64_t deadline_ns) { slow_until_ns_ = deadline_ns; }
 
   [[nodiscard]] bool has_power() const { return fabric_ != nullptr && !dead_; }
@@ -47,11 +47,13 @@ class MemoryNode {
   class Served;
 
   void serve();
+  bool wait_until_fast();
   Status make_media(const base::Mapping& mapping, base::Media* media);
 
   rdma::SimNetwork& network_;
   const std::string address_, folder_;
   const uint32_t number_;
+  const bool fence_blocks_;
   std::map<std::string, std::unique_ptr<rdma::SimNvm>> nvms_;  // by name of the pool
   std::unique_ptr<rdma::Fabric> fabric_;
   bool dead_ = false, stopping_ = false;

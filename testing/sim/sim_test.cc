@@ -73,7 +73,7 @@ TEST(StoreSim, AsksNoMoreOfItsNodesThanItsBudgets) {
   options.remote_flush = false;  // a flush request for all that was written, as elsewhere, not a flush of each range
   rdma::SimNetwork network(options);
   const ScratchFolder scratch;
-  MemoryNode node(&network, "node", std::filesystem::path(scratch.file("pool")).parent_path(), 1);
+  MemoryNode node(&network, "node", std::filesystem::path(scratch.file("pool")).parent_path(), 1, true);
   StoreNode store(&network, {{nullptr, &node}}, 1'000);
   std::vector<BudgetRow> rows;
   base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded, .seed = 1, .stack_bytes = size_t{256} << 10});
