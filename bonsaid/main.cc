@@ -19,7 +19,9 @@
 #include "admin/flag_parser.h"
 #include "admin/log_sink.h"
 #include "admin/run_main.h"
+#include "base/nvm/descriptor.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "bonsai/c.h"
 #include "bonsaid/config.h"
 #include "bonsaid/service.h"
@@ -89,9 +91,10 @@ Status config_of_flags(Config* config) {
 std::string state_text(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
   std::map<std::string, std::string> pools;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(config.folder, ignored)) {
-    const std::string name = entry.path().filename();
-    if (scale::is_pool_name(name) && !entry.is_directory(ignored)) pools[name] = "free";
+  // An iterator of std::filesystem would end the program when memory runs out.
+  for (const std::string& name : base::names_in(config.folder)) {
+    if (!scale::is_pool_name(name) || std::filesystem::is_directory(config.folder + "/" + name, ignored)) continue;
+    pools[name] = "free";
   }
   for (const auto& service : services) {
     for (const auto& [name, owner] : service->owners()) {
@@ -149,32 +152,52 @@ Status reload(const Config& running, const Services& services) {
   return Status::OK();
 }
 
-// Logs changes, and reloads, until a signal requests the end.
+uint64_t sum_of(const Services& services, uint64_t (Service::*count)() const) {
+  uint64_t sum = 0;
+  for (const auto& service : services) sum += (service.get()->*count)();
+  return sum;
+}
+
+// What the log has been told.
+struct Told {
+  std::string state;
+  uint64_t dropped = 0, unserved = 0;
+};
+
+void log_changes(const Config& config, const Services& services, Told* told) {
+  if (std::string now = state_text(config, services); now != told->state) {
+    LOG(INFO) << "pools: " << now;
+    told->state = std::move(now);
+  }
+  for (const auto& service : services) {
+    for (const std::string& note : service->take_notes()) LOG(WARNING) << service->address().text() << ": " << note;
+  }
+  if (const uint64_t now = sum_of(services, &Service::dropped); now != told->dropped) {
+    LOG(WARNING) << now - told->dropped << " malformed requests were dropped; do all nodes run one version?";
+    told->dropped = now;
+  }
+  if (const uint64_t now = sum_of(services, &Service::unserved); now != told->unserved) {
+    LOG(WARNING) << now - told->unserved << " requests got no answer: " << base::out_of_memory().message();
+    told->unserved = now;
+  }
+}
+
+// Logs changes, and reloads, until a signal requests the end. What cannot be logged for lack of memory is logged later.
 void watch(const Config& config, const Services& services) {
   const sigset_t signals = awaited_signals();
-  std::string state;
-  uint64_t dropped = 0;
+  Told told;
   for (;;) {
-    if (std::string now = state_text(config, services); now != state) {
-      state = std::move(now);
-      LOG(INFO) << "pools: " << state;
-    }
-    for (const auto& service : services) {
-      for (const std::string& note : service->take_notes()) LOG(WARNING) << service->address().text() << ": " << note;
-    }
-    uint64_t dropped_now = 0;
-    for (const auto& service : services) dropped_now += service->dropped();
-    if (dropped_now != dropped) {
-      LOG(WARNING) << dropped_now - dropped << " malformed requests were dropped; do all nodes run one version?";
-      dropped = dropped_now;
-    }
+    static_cast<void>(base::with_memory([&] {
+      log_changes(config, services, &told);
+      return Status::OK();
+    }));
     const timespec pause{0, kLookNs};
     const int signal = ::sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGHUP) {
-      const Status status = reload(config, services);
+      const Status status = base::with_memory([&] { return reload(config, services); });
       if (!status.ok()) LOG(ERROR) << "not reloaded, all stays as it was: " << status.ToString();
     } else if (signal > 0) {
-      LOG(INFO) << "stopping on " << (signal == SIGINT ? "SIGINT" : "SIGTERM") << "; pools: " << state;
+      LOG(INFO) << "stopping on " << (signal == SIGINT ? "SIGINT" : "SIGTERM") << "; pools: " << told.state;
       return;
     }
   }

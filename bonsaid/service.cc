@@ -3,9 +3,11 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/wire_status.h"
+#include "base/with_memory.h"
 #include "rdma/litmus.h"
 #include "rdma/registered_memory.h"
 #include "scale/fabrics.h"
@@ -14,6 +16,7 @@ namespace bonsai::bonsaid {
 namespace {
 
 constexpr uint64_t kServeMs = 20;  // bound on the time until a stop is noticed
+constexpr uint64_t kPauseMs = 1;   // when there was no memory
 
 }  // namespace
 
@@ -64,11 +67,20 @@ Status Service::try_fabric(const rdma::Hello& tester, uint64_t phase_ms) {
 
 void Service::run() {
   while (!stop_.load()) {
-    if (server_->serve(kServeMs).IsInvalidArgument()) dropped_.fetch_add(1, std::memory_order_relaxed);
-    std::map<std::string, std::string> owners = server_->owners();
-    const std::lock_guard lock(mutex_);
-    owners_ = std::move(owners);
+    const Status status = base::with_memory([this] { return serve(); });
+    if (status.IsInvalidArgument()) dropped_.fetch_add(1, std::memory_order_relaxed);
+    if (!status.IsNoSpace()) continue;
+    unserved_.fetch_add(1, std::memory_order_relaxed);
+    base::sleep_ms(kPauseMs);
   }
+}
+
+Status Service::serve() {
+  Status served = server_->serve(kServeMs);
+  std::map<std::string, std::string> owners = server_->owners();
+  const std::lock_guard lock(mutex_);
+  owners_ = std::move(owners);
+  return served;
 }
 
 Service::~Service() {

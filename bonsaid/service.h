@@ -42,6 +42,8 @@ class Service {
   [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // As scale::PoolServer::admit_by().
   void admit_by(const rdma::Secret* secret) { server_->admit_by(secret); }
+  // Requests since the start that got no answer, because there was no memory for it.
+  [[nodiscard]] uint64_t unserved() const { return unserved_.load(std::memory_order_relaxed); }
   // Malformed requests since the start.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -51,13 +53,14 @@ class Service {
   Status open(const Config& config, const rdma::Secret* secret, std::shared_ptr<scale::PoolOwners> owners);
   Status try_fabric(const rdma::Hello& tester, uint64_t phase_ms);
   void run();
+  Status serve();
 
   const Address address_;
   std::string text_;
   std::shared_ptr<rdma::Fabric> fabric_;
   std::unique_ptr<scale::PoolServer> server_;
   std::atomic<bool> stop_{false};
-  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> dropped_{0}, unserved_{0};
   mutable std::mutex mutex_;
   std::map<std::string, std::string> owners_;  // under the mutex: the latest owners that the thread has read
   base::Thread thread_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
@@ -18,7 +19,7 @@ constexpr uint64_t kSlowNs = base::kNsPerSecond;
 
 void FlushResults::add(std::vector<Done> done) {
   const std::lock_guard lock(mutex_);
-  std::ranges::move(done, std::back_inserter(done_));
+  done_.insert(done_.end(), std::make_move_iterator(done.begin()), std::make_move_iterator(done.end()));
 }
 
 std::vector<FlushResults::Done> FlushResults::take() {
@@ -99,7 +100,11 @@ void FlushThread::run() {
       static_cast<void>(woken_.wait_for(base::kUnboundedMs));
       continue;
     }
-    carry_out(requests);
+    try {
+      carry_out(requests);
+    } catch (const std::bad_alloc&) {  // these get no answer, and their owner gives up after a limit
+      results_->drop(requests.size());
+    }
     const std::lock_guard lock(mutex_);
     begun_ns_ = 0;
     found_slow_ = false;

@@ -13,6 +13,7 @@
 
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "scale/pool_list.h"
 #include "scale/pool_server.h"
 
@@ -24,30 +25,30 @@ constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginnin
 
 }  // namespace
 
-void PoolServer::carry_out(Job* job) const {
+Status PoolServer::change(Job* job) const {
   switch (job->request.op) {
     case PoolOp::kOpen:
     case PoolOp::kCreate:
     case PoolOp::kCreateUnnamed:
     case PoolOp::kResume:
-      job->status = open(job);
-      break;
+      return open(job);
     case PoolOp::kResize:
-      job->status = resize(job);
-      break;
+      return resize(job);
     case PoolOp::kLeave:
     case PoolOp::kRemove:
-      job->status = release(job);
-      break;
+      return release(job);
     case PoolOp::kComplete:
-      job->status = complete(job);
-      break;
+      return complete(job);
     case PoolOp::kList:
-      job->status = list(job);
-      break;
+      return list(job);
     case PoolOp::kRenew:
       break;
   }
+  return Status::OK();
+}
+
+void PoolServer::carry_out(Job* job) const {
+  job->status = base::with_memory([this, job] { return change(job); });
   const bool is_whole = job->pool != nullptr && job->pool->bytes.region != nullptr;
   if (!job->status.ok() && !is_whole) job->pool.reset();
   if (job->pool != nullptr) describe(*job->pool, &job->answer);
@@ -148,8 +149,10 @@ Status PoolServer::open(Job* job) const {
   pool.word = request.answer;
   pool.credits = job->credits;
   pool.unnamed = options.name_later;
-  Status status = map_unlocked(path, options, job);
-  if (status.ok()) status = own(job);
+  const Status status = base::with_memory([&] {
+    BONSAI_RETURN_IF_ERROR(map_unlocked(path, options, job));
+    return own(job);
+  });
   if (!status.ok() && makes && pool.bytes.mapping != nullptr && pool.bytes.mapping->remove().ok()) {
     if (!pool.unnamed && ::access(path.c_str(), F_OK) != 0) static_cast<void>(owners_->remove(job->name));
   }
@@ -243,8 +246,8 @@ Status PoolServer::resize(Job* job) const {
     return base::os_error("make smaller", path, errno);
   }
   // The owner has it mapped, so that only the file that is open is not locked to this server, whatever has its name.
-  const std::unique_ptr<base::Mapping> old = std::move(job->pool->bytes.mapping);
   auto resized = std::make_unique<Pool>();
+  const std::unique_ptr<base::Mapping> old = std::move(job->pool->bytes.mapping);
   resized->owner = job->pool->owner;
   resized->sender = job->pool->sender;
   resized->node = job->pool->node;

@@ -18,6 +18,7 @@
 #include "base/nvm/bus_guard.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 
 namespace bonsai::scale {
 namespace {
@@ -243,7 +244,7 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   job->attachment = attachments_->find(node);
   job->sender = {{request.session}, request.epoch + (request.op == PoolOp::kOpen ? 1 : 0), job->attachment.order};
   bool begins = false;
-  const Status status = begin(job, &begins);
+  const Status status = base::with_memory([&] { return begin(job, &begins); });
   if (!begins) return answer(job, status);
   jobs_.emplace(job->name, std::move(made));
   job->thread.begin([this, job] { carry_out(job); });

@@ -185,6 +185,7 @@ class PoolServer {
   bool end_jobs();
   void send_beats();
   void carry_out(Job* job) const;
+  Status change(Job* job) const;
   Status open(Job* job) const;
   Status own(Job* job) const;
   static PoolOwner::Register::Reply ask_register(PoolOwner* owner, Job* job);

@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <new>
@@ -23,41 +21,8 @@
 #include "base/testing/temp_folder.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
+#include "testing/failing_new.h"
 #include "testing/hostile.h"
-
-namespace {
-
-// So many allocations of this process succeed, then one fails; negative: none fails.
-std::atomic<int64_t> succeeding{-1};
-
-bool fails_now() {
-  return succeeding.load(std::memory_order_relaxed) >= 0 && succeeding.fetch_sub(1, std::memory_order_relaxed) == 0;
-}
-
-void* allocate(size_t bytes, size_t alignment) {
-  if (fails_now()) throw std::bad_alloc();
-  void* const block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<size_t>(alignment));
-}
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  try {
-    return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, size_t, std::align_val_t) noexcept { std::free(block); }
 
 namespace bonsai::failing_allocations {
 namespace {
@@ -111,12 +76,12 @@ class Life {
   template <class Call>
   Status when_it_fails(Call&& call) {
     Status status;
-    succeeding.store(n_ - 1);
+    testing::fail_allocation_after(n_ - 1);
     try {
       status = call();
-      seen_.failed = succeeding.exchange(-1) < 0;
+      seen_.failed = testing::end_failing_allocations();
     } catch (const std::bad_alloc&) {
-      succeeding.store(-1);
+      static_cast<void>(testing::end_failing_allocations());
       wrong("std::bad_alloc came out");
     }
     judge(status);

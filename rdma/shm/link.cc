@@ -2,6 +2,7 @@
 #include "rdma/shm/link.h"
 
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "base/nvm/racy_copy.h"
@@ -30,12 +31,15 @@ ShmEnd::ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page,
       far_table_(std::move(far_table)),
       service_(std::move(service)) {}
 
-ShmEnd::~ShmEnd() { BONSAI_CHECK(closed_); }
+ShmEnd::~ShmEnd() {
+  if (!closed_) close();  // its peer could not be made
+}
 
 void ShmEnd::open() {
   BONSAI_CHECK(!closed_ && side_ < 2 && page_->bytes().size() >= sizeof(ShmPage));
   BONSAI_CHECK((far_ == nullptr) == (service_ != nullptr));  // another process is reached by its socket alone
   own_->regions().attach(this, accessor());
+  attached_ = true;
   if (service_ == nullptr) return;
   service_->watch(socket_.fd(), [self = weak_from_this()] {
     const auto end = self.lock();
@@ -50,7 +54,7 @@ void ShmEnd::close() {
   // The other end checks this inside its turn: after the turn that is in flight now it accesses nothing more here.
   base::BoundedWait wait("shm.stopped_process", ShmRegions::kStoppedMsMax);
   static_cast<void>(accessor().wait_out(ShmAccessor::kAnyRegion, &wait));
-  own_->regions().detach(this);
+  if (attached_) own_->regions().detach(this);
   if (service_ != nullptr) service_->unwatch(socket_.fd());
   for (const auto& [key, view] : views_) unmap_backing(view.mapping);
   views_.clear();
@@ -60,7 +64,11 @@ Outcome ShmEnd::perform(const WorkRequest& request, bool own) {
   BONSAI_INVARIANT(!closed_);  // (2)
   if (broken_) return Outcome::kFlushed;
   Outcome outcome = Outcome::kUnreachable;
-  if (!gone()) outcome = own ? carry_out(request) : Outcome::kLocalAccess;
+  try {
+    if (!gone()) outcome = own ? carry_out(request) : Outcome::kLocalAccess;
+  } catch (const std::bad_alloc&) {  // before anything was accessed
+    outcome = Outcome::kNoResources;
+  }
   if (outcome != Outcome::kDone) {
     broken_ = true;
     page().closed[side_].store(1, std::memory_order_seq_cst);

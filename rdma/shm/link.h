@@ -100,7 +100,7 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   const std::unique_ptr<SharedMemory> far_table_;
   const std::shared_ptr<ShmService> service_;
 
-  bool broken_ = false, closed_ = false;
+  bool attached_ = false, broken_ = false, closed_ = false;
   std::atomic<bool> gone_{false};
   std::unordered_map<uint64_t, ShmView> views_;
   ShmView* last_view_ = nullptr;

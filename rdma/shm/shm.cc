@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/wire_status.h"
+#include "base/with_memory.h"
 #include "rdma/provider.h"
 #include "rdma/shm/link.h"
 
@@ -200,8 +201,9 @@ bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shar
   }
   if (read == ShmSocket::Read::kEnd) return false;
   Hello own;
-  const Status status =
-      read == ShmSocket::Read::kNoPlaces ? too_many_files() : greet(listener, service, hello, &files, socket, &own);
+  const Status status = read == ShmSocket::Read::kNoPlaces
+                            ? too_many_files()
+                            : base::with_memory([&] { return greet(listener, service, hello, &files, socket, &own); });
   if (!status.ok() && socket->fd() == fd) refuse(*socket, status, own);
   return socket->fd() != fd;  // true: the connection's end is now watched under this number
 }
@@ -355,6 +357,7 @@ class ShmWorker final : public Worker {
       return Status::Busy(std::to_string(kListsPendingMax) + " work lists are pending; wait for one first");
     }
     const size_t peers = list->peers();
+    started_.lists.push_back({list, 0, peers});  // before anything is done, as it takes memory
     list->set_pending(peers);
     uint64_t bytes = 0;
     for (size_t i = 0; i < list->size(); ++i) {
@@ -364,7 +367,7 @@ class ShmWorker final : public Worker {
       request.outcome = static_cast<ShmPeer*>(request.peer)->end().perform(request, own);
       bytes += request.local.bytes();
     }
-    started_.lists.push_back({list, due(bytes), peers});
+    started_.lists.back().due_ns = due(bytes);
     BONSAI_CHECK(started_.lists.size() <= kListsPendingMax);
     return Status::OK();
   }
