@@ -26,7 +26,7 @@ constexpr uint64_t kCreditsMax = 128;  // of one owner: as many as four lanes ha
 constexpr size_t kJobsMax = 64;
 constexpr uint64_t kDescriptorsKept = 64;  // for those who are served: connections end, memory is mapped
 constexpr uint64_t kLookNs = 100'000'000;
-constexpr uint64_t kUnlockedMsMax = 1'000;
+constexpr uint64_t kUnlockedMsMax = 1'000, kLeftMsMax = 5'000;  // of an owner that is replaced while it is alive
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
@@ -119,7 +119,6 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
-    renew_connected();
     attachments_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
   }
@@ -143,11 +142,6 @@ void PoolServer::look_for_owners() {
 
 void PoolServer::close_abandoned() {
   std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->node); });
-}
-
-// An owner that is connected is alive.
-void PoolServer::renew_connected() {
-  for (const auto& [name, pool] : pools_) static_cast<void>(pool->owner->renew(pool->sender));
 }
 
 bool PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
@@ -317,14 +311,17 @@ Status PoolServer::admit(const Pool& pool, Job* job) const {
     if (is_same_link) return Status::InvalidArgument("pool " + job->name + " is named twice; name each target once");
     if (makes_pool(op)) return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text());
   }
+  const bool stays = !fabric_->capabilities().closing_ends_access && job->request.force == 0;
+  if (op == PoolOp::kOpen && stays) {
+    return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text() +
+                        "; close it there, end that process if it hangs, or take the pool over by force");
+  }
   if (op == PoolOp::kOpen || op == PoolOp::kResume) {
     const PoolOwner::Register::Reply reply = ask_register(pool.owner.get(), job);
     if (reply.answer == PoolOwner::Register::Answer::kGranted) {
       return Status::Busy("pool " + job->name + " is served over this connection already");
     }
-    const Status status = judge(*pool.owner, reply, job);
-    if (job->request.force == 0) job->answer.owner_ns = 0;  // it is connected, so it is not waited for
-    return status;
+    return judge(*pool.owner, reply, job);
   }
   if (takes_pool(op) || (pool.node == job->node && pool.owner->serves(job->sender))) return Status::OK();
   return admit_without_owner(*job);
@@ -419,7 +416,9 @@ Status PoolServer::judge(const PoolOwner& owner, const PoolOwner::Register::Repl
       return Status::OK();
     case Answer::kLeaseRuns:
       set(OwnerVerdict::kLeaseRuns);
-      return Status::Busy(who + "; close it there, or wait until that one has disconnected");
+      return Status::Busy(who + "; its lease runs for " + std::to_string(reply.ns / base::kNsPerMs + 1) + " ms more" +
+                          (job->request.force == 0 ? "; close it there, wait, or take the pool over by force"
+                                                   : " and is not renewed: then the pool is taken over"));
     case Answer::kReplaced:
       set(OwnerVerdict::kReplaced);
       return Status::Busy("pool " + job->name + " has got another owner meanwhile" +
@@ -486,7 +485,8 @@ Status PoolServer::own(Job* job) const {
 // stopped, for longer than anybody waits.
 Status PoolServer::map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const {
   Status status;
-  for (base::BoundedWait wait("pool.unlocked", kUnlockedMsMax);; wait.pause()) {
+  const uint64_t limit_ms = job->request.force == 0 ? kUnlockedMsMax : kLeftMsMax;
+  for (base::BoundedWait wait("pool.unlocked", limit_ms);; wait.pause()) {
     status = map(path, options, job->pool.get());
     if (!status.IsBusy()) return status;
     if (wait.expired()) break;
