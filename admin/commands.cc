@@ -119,7 +119,7 @@ constexpr std::string_view kDoctorText =
 std::vector<Command> with_fabric_flags(std::vector<Command> commands) {
   for (Command& command : commands) {
     if (std::find(command.flags.begin(), command.flags.end(), "pool") == command.flags.end()) continue;
-    command.flags.insert(command.flags.end(), {"secret_file", "fabric_wait_ms_max", "fabric_workers"});
+    command.flags.insert(command.flags.end(), {"secret_file", "fabric_wait_ms_max", "fabric_workers", "take_over"});
   }
   return commands;
 }

@@ -18,6 +18,7 @@ DECLARE_string(medium);
 DECLARE_string(secret_file);
 DECLARE_uint32(fabric_wait_ms_max);
 DECLARE_uint32(fabric_workers);
+DECLARE_bool(take_over);
 DECLARE_bool(hex);
 DECLARE_bool(json);
 DECLARE_string(from);

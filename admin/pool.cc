@@ -85,6 +85,7 @@ std::string remedy(const Status& status, const std::string& path) {
       return remedy_for_io_error(status, path);
     case Status::Code::kBusy:
       if (says(status, "has been made by somebody else")) return "";
+      if (says(status, "has an owner")) return "to take the pool from it, so that its calls fail: add --take-over";
       if (is_remote(path)) return "the log of bonsaid on its node names the owner";
       return "to see who has it open: fuser -v " + path;
     case Status::Code::kCorruption:
@@ -114,6 +115,7 @@ Status options_from_flags(Options* options) {
   options->fabric_secret_file = FLAGS_secret_file;
   options->fabric_wait_ms_max = FLAGS_fabric_wait_ms_max;
   options->fabric_workers = FLAGS_fabric_workers;
+  options->take_over = FLAGS_take_over;
   options->log_sink = log_line;
   return status;
 }

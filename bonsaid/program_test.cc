@@ -280,6 +280,22 @@ TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
   stop();
 }
 
+TEST_F(Daemon, APoolOfALiveOwnerIsTakenOverByCommand) {
+  start();
+  const auto writer = start_writer("shm://n/a", 300);
+  const Ran busy = bonsai("get", {"--pool=shm://n/a", "key1"});
+  EXPECT_NE(busy.exit_code, 0);
+  EXPECT_NE(busy.err.find("has an owner: bonsaid_program"), std::string::npos) << busy.err;
+  EXPECT_NE(busy.err.find("--take-over"), std::string::npos) << busy.err;
+  const Ran taken = bonsai("get", {"--pool=shm://n/a", "--take-over", "key1"});
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_NE(taken.err.find("has an owner: bonsaid_program"), std::string::npos) << "it says from whom: " << taken.err;
+  EXPECT_EQ(writer->wait(), 7) << "its updates are not acknowledged any more";
+  const std::string out = writer->out();
+  expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+  stop();
+}
+
 TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   start();
   const auto writer = start_writer("shm://n/a", 300);

@@ -81,6 +81,7 @@ struct Capabilities {
   bool atomics_with_cpu = false;           // fabric atomics are atomic with the peer's processor, too
   bool remote_flush = false;               // WorkList::flush() may be used
   bool masked_cas = false;                 // WorkList::masked_cas() may be used
+  bool closing_ends_access = true;         // the other end of a closed connection changes nothing here any more
   size_t inline_bytes_max = 0;             // WRITEs and SENDs up to this size read their local memory while posting
   size_t message_bytes_max = 0;            // per SEND
   size_t lists_pending_max = 0;            // per worker; post() beyond it is Busy

@@ -93,6 +93,7 @@ Status LeaseKeeper::ask(LinkTarget* target) {
   } else {
     leases_.granted(target, target->client->grant());
   }
+  if (target->state.is_apart()) rounds_[1].woken.signal();  // a node waits for its end of the connection, perhaps
   return status;
 }
 

@@ -17,6 +17,7 @@
 #include "rdma/sim/sim.h"
 #include "scale/pool_server.h"
 #include "scale/remote_link.h"
+#include "scale/remote_medium.h"
 #include "scale/testing/mutants.h"
 
 namespace bonsai::scale {
@@ -276,6 +277,82 @@ TEST_F(LeaseKeeperTest, AnOwnerThatWasReplacedIsToldByWhom) {
     EXPECT_FALSE(leases_.valid());
     EXPECT_EQ(leases_.await(0).ToString(), status.ToString()) << "for good";
     next.reset();
+  });
+}
+
+// ---- take-over
+
+// Another opening of the pool, and how long it took.
+struct Opening {
+  std::unique_ptr<RemoteLink> link;
+  Status status;
+  uint64_t ms = 0;
+};
+
+Opening open_beside(rdma::SimNetwork* network, const TargetName& name, const TakeOver& take_over = {}) {
+  Opening made;
+  EXPECT_EQ("OK", RemoteLink::make(network->make_fabric(), {.limit_ms = kWaitMs, .workers = 1}, &made.link).ToString());
+  size_t target = 0;
+  const uint64_t begin_ns = base::now_ns();
+  made.status = made.link->open(name, PoolOp::kOpen, 0, 0, &target, take_over);
+  made.ms = (base::now_ns() - begin_ns) / kMs;
+  return made;
+}
+
+TEST_F(LeaseKeeperTest, AnOwnerThatRenewsIsNotRobbed) {
+  run([&] {
+    for (int i = 0; i < 20; ++i) {
+      base::sleep_ms(static_cast<uint64_t>(37 * i));
+      const Opening rival = open_beside(&network_, name());
+      EXPECT_TRUE(rival.status.IsBusy()) << rival.status.ToString();
+      EXPECT_LE(rival.ms, 2 * kOwnerLeaseNs / kMs);
+      for (const char* said : {"pool p has an owner: ", ", seen 0 s ago", "its lease runs for "}) {
+        EXPECT_NE(rival.status.message().find(said), std::string::npos) << rival.status.ToString();
+      }
+    }
+    EXPECT_TRUE(leases_.valid());
+    EXPECT_EQ(link_->target(0)->connections[0]->openings(), 1U);
+  });
+}
+
+// Its connection is whole, but it renews nothing: as a process that is stopped.
+TEST_F(LeaseKeeperTest, AConnectedOwnerThatIsSilentIsReplacedAfterItsLease) {
+  run([&] {
+    Opening silent = open_beside(&network_, name());
+    EXPECT_TRUE(silent.status.IsBusy());
+    link_.reset();
+    silent = open_beside(&network_, name());
+    EXPECT_EQ("OK", silent.status.ToString());
+    std::unique_ptr<RemoteMedium> medium;
+    EXPECT_EQ("OK", RemoteMedium::make(silent.link.get(), 0, &medium).ToString());
+    const base::Site site{"leases_test.flush"};
+    const uint64_t word = 7;
+    medium->nt_copy(medium->view(), &word, sizeof word, site);
+    EXPECT_TRUE(medium->fence(site));
+    Opening next = open_beside(&network_, name());
+    EXPECT_EQ("OK", next.status.ToString());
+    EXPECT_GE(next.ms, kOwnerLeaseNs / kMs / 2);
+    EXPECT_LE(next.ms, 2 * kOwnerLeaseNs / kMs);
+    medium->nt_copy(medium->view(), &word, sizeof word, site);
+    EXPECT_FALSE(medium->fence(site)) << "it was replaced";
+    EXPECT_NE(medium->health().message().find("belongs to another owner now"), std::string::npos);
+    medium.reset();
+  });
+}
+
+TEST_F(LeaseKeeperTest, AnOwnerThatIsAliveIsReplacedByForceWithinALease) {
+  run([&] {
+    std::string noted;
+    const Opening next = open_beside(&network_, name(), {true, [&noted](const std::string& text) { noted += text; }});
+    EXPECT_EQ("OK", next.status.ToString());
+    EXPECT_FALSE(leases_.valid()) << "before the next one has it";
+    EXPECT_LE(next.ms, 2 * kOwnerLeaseNs / kMs);
+    for (const char* said : {"pool p has an owner: ", "then the pool is taken over"}) {
+      EXPECT_NE(noted.find(said), std::string::npos) << noted;
+    }
+    const Status status = leases_.await(kWaitMs);
+    EXPECT_NE(status.message().find("has got another owner meanwhile: "), std::string::npos) << status.ToString();
+    EXPECT_TRUE(open_beside(&network_, name()).status.ok()) << "the next one is silent";
   });
 }
 

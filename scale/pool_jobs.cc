@@ -20,7 +20,7 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr uint64_t kUnlockedMsMax = 1'000;
+constexpr uint64_t kUnlockedMsMax = 1'000, kLeftMsMax = 5'000;  // of an owner that is replaced while it is alive
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
 }  // namespace
@@ -112,7 +112,9 @@ Status PoolServer::judge(const PoolOwner& owner, const PoolOwner::Register::Repl
       return Status::OK();
     case Answer::kLeaseRuns:
       set(OwnerVerdict::kLeaseRuns);
-      return Status::Busy(who + "; close it there, or wait until that one has disconnected");
+      return Status::Busy(who + "; its lease runs for " + std::to_string(reply.ns / base::kNsPerMs + 1) + " ms more" +
+                          (job->request.force == 0 ? "; close it there, wait, or take the pool over by force"
+                                                   : " and is not renewed: then the pool is taken over"));
     case Answer::kReplaced:
       set(OwnerVerdict::kReplaced);
       return Status::Busy("pool " + job->name + " has got another owner meanwhile" +
@@ -189,7 +191,8 @@ Status PoolServer::own(Job* job) const {
 // stopped, for longer than anybody waits.
 Status PoolServer::map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const {
   Status status;
-  for (base::BoundedWait wait("pool.unlocked", kUnlockedMsMax);; wait.pause()) {
+  const uint64_t limit_ms = job->request.force == 0 ? kUnlockedMsMax : kLeftMsMax;
+  for (base::BoundedWait wait("pool.unlocked", limit_ms);; wait.pause()) {
     status = map(path, options, job->pool.get());
     if (!status.IsBusy()) return status;
     if (wait.expired()) break;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -77,6 +78,7 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
   request.session = client->session_.bits;
   request.epoch = client->epoch_;
   request.lease_ns = kOwnerLeaseNs;
+  request.force = client->forces_ ? 1 : 0;
   set_wire_text(&request.holder, own_name());
   request.answer = client->memory_->remote().at(offsetof(PoolClient::Exchange, answer));
   set_wire_text(&request.pool, client->name_.pool);
@@ -185,10 +187,14 @@ Status PoolRequests::read_answer(PoolClient* client, ServedPool* pool) const {
 }
 
 Status PoolRequests::take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark,
-                          ServedPool* pool) {
+                          ServedPool* pool, const TakeOver& take_over) {
+  // A lease that ends so much later than an earlier answer said was renewed: by a third of it, and clocks differ by
+  // less.
+  constexpr uint64_t kRenewedNs = kOwnerLeaseNs / 6;
   base::random_secret(std::as_writable_bytes(std::span(client->session_.bits)));
   client->epoch_ = 0;
-  uint64_t waited_ns = 0;
+  client->forces_ = take_over.wanted && op == PoolOp::kOpen;
+  uint64_t waited_ns = 0, until_ns = UINT64_MAX;
   for (int epochs = 0;;) {
     const Status status = ask(client, peer, op, bytes, mark, pool);
     if (status.IsUnavailable()) return status;
@@ -200,7 +206,12 @@ Status PoolRequests::take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint6
     if (client->verdict_ == OwnerVerdict::kReplaced && client->newest_epoch_ > client->epoch_ &&
         ++epochs < kEpochsMax) {
       client->epoch_ = client->newest_epoch_;
+      until_ns = UINT64_MAX;
     } else if (client->verdict_ == OwnerVerdict::kLeaseRuns && ns != 0 && ns <= kWaitNsMax - waited_ns) {
+      const uint64_t now_ns = base::boot_ns();
+      if (!client->forces_ && until_ns != UINT64_MAX && now_ns + ns > until_ns + kRenewedNs) return status;
+      if (client->forces_ && waited_ns == 0 && take_over.note) take_over.note(std::string(status.message()));
+      until_ns = std::min(until_ns, now_ns + ns);
       waited_ns += ns;
       base::sleep_ms(ns / base::kNsPerMs + 1);
     } else {

@@ -80,6 +80,7 @@ class PoolClient {
   rdma::Peer* peer_ = nullptr;  // where the request goes
   uint32_t node_ = 0;
   bool replaced_ = false;
+  bool forces_ = false;    // it takes the pool from an owner that is alive
   bool renewing_ = false;  // the last request is kRenew, and an answer to it may come
   uint64_t sent_ns_ = 0;   // when the last request was written
   uint64_t tokens_ = 0;
@@ -88,6 +89,12 @@ class PoolClient {
   // The owner's fields of the last answer (PoolAnswer).
   OwnerVerdict verdict_ = OwnerVerdict::kNone;
   uint64_t newest_epoch_ = 0, owner_ns_ = 0;
+};
+
+// An opening that takes an existing pool from an owner that is alive.
+struct TakeOver {
+  bool wanted = false;
+  std::function<void(const std::string& text)> note = nullptr;  // is told, once, from whom
 };
 
 class PoolRequests {
@@ -101,9 +108,10 @@ class PoolRequests {
   // is set on success. Errors: those that the node answered; Unavailable (no answer: the request may be in flight until
   // the peer is closed, and may be carried out).
   Status ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
-  // ask() for the requests that open a pool, as a new session. Waits out the lease of an owner that is not connected
-  // any more.
-  Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
+  // ask() for the requests that open a pool, as a new session. Waits out the lease of an owner that is silent. Errors:
+  // also Busy (the owner is alive: it has renewed its lease meanwhile; or it maps the pool on its node).
+  Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool,
+              const TakeOver& take_over = {});
 
   // Asks for a grant, unless a request for one is under way, and waits for its answer. Errors: Unavailable (none yet,
   // or the connection has ended), Busy (the client was replaced).

@@ -127,7 +127,6 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
-    renew_connected();
     look_for_slow_flushes();
     attachments_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
@@ -156,13 +155,6 @@ void PoolServer::close_abandoned() {
     const Pool& pool = *entry.second;
     return !agent_->connected(pool.node) && (pool.flushes == nullptr || pool.flushes->idle());
   });
-}
-
-// An owner that is connected is alive.
-void PoolServer::renew_connected() {
-  for (const auto& [name, pool] : pools_) {
-    if (agent_->connected(pool->node)) static_cast<void>(pool->owner->renew(pool->sender));
-  }
 }
 
 PoolServer::Pool* PoolServer::pool_of(const rdma::FlushRequest::Range& range) {
@@ -336,14 +328,17 @@ Status PoolServer::admit(const Pool& pool, Job* job) const {
     if (is_same_link) return Status::InvalidArgument("pool " + job->name + " is named twice; name each target once");
     if (makes_pool(op)) return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text());
   }
+  const bool stays = !fabric_->capabilities().closing_ends_access && job->request.force == 0;
+  if (op == PoolOp::kOpen && stays) {
+    return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text() +
+                        "; close it there, end that process if it hangs, or take the pool over by force");
+  }
   if (op == PoolOp::kOpen || op == PoolOp::kResume) {
     const PoolOwner::Register::Reply reply = ask_register(pool.owner.get(), job);
     if (reply.answer == PoolOwner::Register::Answer::kGranted) {
       return Status::Busy("pool " + job->name + " is served over this connection already");
     }
-    const Status status = judge(*pool.owner, reply, job);
-    if (job->request.force == 0) job->answer.owner_ns = 0;  // it is connected, so it is not waited for
-    return status;
+    return judge(*pool.owner, reply, job);
   }
   if (takes_pool(op) || (pool.node == job->node && pool.owner->serves(job->sender))) return Status::OK();
   return admit_without_owner(*job);

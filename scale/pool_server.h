@@ -6,9 +6,11 @@
 //   - A pool has at most one owner at a time: the session in its register (pool_owner.h). docs/nodes.md has the
 //     protocol. An owner is served over one attachment (attachments.h); the next one, its own or another owner's, is
 //     served only when the record is durable and the earlier one has ended.
-//   - While an owner is connected the server renews its lease. It looks ten times a second for owners that have lost
-//     power or network. When an owner's last connection is gone its pool is closed: its region is unregistered first,
-//     so that nothing of it reaches the pool any more. It may resume; another session waits for the end of the lease.
+//   - An owner keeps its pool as long as it renews its lease, and until another session asks for it. The server looks
+//     ten times a second for owners that have lost power or network. When an owner's last connection is gone its pool
+//     is closed: its region is unregistered first, so that nothing of it reaches the pool any more. It may resume.
+//   - Over a fabric whose closed connections do not end all access (shm) a connected owner is replaced only when the
+//     next one forces it: its process may be stopped, and it could change the pool when it goes on.
 //   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
 //     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
@@ -205,7 +207,6 @@ class PoolServer {
   void look_for_slow_flushes();
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
-  void renew_connected();
   void close_abandoned();
 
   rdma::Fabric* const fabric_;

@@ -345,9 +345,9 @@ class PoolOwnership : public ::testing::Test {
       return PoolRequests(worker.get(), nullptr, kWaitMs, "")
           .ask(client.get(), peers.back().get(), op, kBytes, 0, op == PoolOp::kResume ? &pool : nullptr);
     }
-    Status take(PoolOp op) {
+    Status take(PoolOp op, const TakeOver& take_over = {}) {
       return PoolRequests(worker.get(), nullptr, kWaitMs, "")
-          .take(client.get(), peers.back().get(), op, kBytes, 0, &pool);
+          .take(client.get(), peers.back().get(), op, kBytes, 0, &pool, take_over);
     }
     // Resumes over a new attachment, while the earlier one exists.
     Status resume() {
@@ -485,6 +485,34 @@ TEST_F(PoolOwnership, ADamagedRecordIsRefusedAndSaysWhatToDo) {
   EXPECT_NE(damaged.message().find("delete the record's file"), std::string::npos) << damaged.ToString();
   std::filesystem::remove(scratch_.file(".p.owner"));
   EXPECT_EQ("OK", next->take(PoolOp::kOpen).ToString()) << "after the longest lease";
+}
+
+// Over shm an owner's process has the pool mapped as long as it is connected, and may go on at any time.
+TEST_F(PoolOwnership, OverShmAConnectedOwnerKeepsItsPoolUnlessItIsForced) {
+  const auto owner = make_owner(), next = make_owner();
+  ASSERT_EQ("OK", owner->take(PoolOp::kCreate).ToString());
+  base::sleep_ms(1'000);  // it is silent
+  const uint64_t begin_ns = base::now_ns();
+  const Status busy = next->take(PoolOp::kOpen);
+  EXPECT_TRUE(busy.IsBusy());
+  EXPECT_LT(base::now_ns() - begin_ns, 500'000'000U) << "nobody waits";
+  for (const char* said : {"pool p has an owner: ", ", seen 1 s ago", "end that process if it hangs"}) {
+    EXPECT_NE(busy.message().find(said), std::string::npos) << busy.ToString();
+  }
+  const uint64_t word = 7;
+  EXPECT_EQ("OK", owner->write(owner->peers[0].get(), owner->pool.region).ToString()) << word;
+  std::string noted;
+  base::Thread leaving("leaving", [&] {
+    for (base::BoundedWait wait("its end", kWaitMs); owner->peers[0]->usable() && !wait.expired(); wait.pause()) {
+      static_cast<void>(owner->worker->poll());
+    }
+    owner->peers.clear();
+  });
+  EXPECT_EQ("OK", next->take(PoolOp::kOpen, {true, [&noted](const std::string& text) { noted += text; }}).ToString());
+  leaving.join();
+  EXPECT_TRUE(owner->resume().IsBusy());
+  EXPECT_TRUE(owner->client->replaced());
+  EXPECT_EQ(noted, "") << "its lease had run out";
 }
 
 }  // namespace

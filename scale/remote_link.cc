@@ -43,7 +43,8 @@ RemoteLink::~RemoteLink() {
   if (reads_) reads_->clear();
 }
 
-Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {
+Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target,
+                        const TakeOver& take_over) {
   for (const auto& other : targets_) {
     const TargetName& known = other->client->name();
     if (known.node == name.node && known.pool == name.pool && !other->connections.empty()) {
@@ -64,7 +65,8 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
     }
   };
   Status status = connect(made.get(), &peers);
-  if (status.ok()) status = requests_->take(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool);
+  if (status.ok())
+    status = requests_->take(made->client.get(), peers[0].get(), op, bytes, mark, &made->pool, take_over);
   if (status.ok()) status = open_connections(made.get(), &peers);
   if (!status.ok()) {
     close();

@@ -59,9 +59,10 @@ class RemoteLink {
   RemoteLink& operator=(const RemoteLink&) = delete;
 
   // Connects to the target's node and takes the pool; *target is its number here. `bytes` and `mark` as in PoolRequest.
-  // Errors: NotFound (kOpen: there is no such pool; the others as Mapping::open gives them on that node), Unavailable
-  // (nobody answers there), InvalidArgument (secret).
-  Status open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target);
+  // Errors: NotFound (kOpen: there is no such pool; the others as Mapping::open gives them on that node), Busy (it has
+  // an owner that is alive), Unavailable (nobody answers there), InvalidArgument (secret).
+  Status open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target,
+              const TakeOver& take_over = {});
   // Gives the pool back and removes it from its node.
   Status remove(size_t target) { return release(target, PoolOp::kRemove); }
   // Makes the pool so large on its node. Requires: its mirror is not used any more.

@@ -13,7 +13,7 @@ namespace bonsai::scale {
 Status RemoteTarget::ask(PoolOp op, uint64_t bytes, uint64_t mark) {
   RemoteLink* link = nullptr;
   BONSAI_RETURN_IF_ERROR(links_.link_of(name_, &link));
-  BONSAI_RETURN_IF_ERROR(link->open(name_, op, bytes, mark, &number_));
+  BONSAI_RETURN_IF_ERROR(link->open(name_, op, bytes, mark, &number_, {config_.take_over, config_.note}));
   link_ = link;
   return Status::OK();
 }

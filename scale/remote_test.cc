@@ -550,9 +550,10 @@ TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
     while (!over) static_cast<void>(server->serve(5));
   });
   scheduler.spawn([&] {
+    Leases leases;
     std::unique_ptr<RemoteLink> link, next;
     size_t target = 0;
-    ASSERT_TRUE(RemoteLink::make(first, {.limit_ms = 50}, &link).ok());
+    ASSERT_TRUE(RemoteLink::make(first, {.limit_ms = 50, .leases = &leases}, &link).ok());
     ASSERT_EQ("OK", link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ToString());
     ASSERT_TRUE(RemoteLink::make(second, {.limit_ms = 50}, &next).ok());
     for (const uint64_t bytes : {kPoolBytes, 2 * kPoolBytes}) {
@@ -562,9 +563,9 @@ TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
       EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy()) << "an idle owner keeps its pool";
     }
     network.kill(*first);
-    EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy());
-    base::sleep_ms(500);
+    const uint64_t begin_ns = base::now_ns();
     EXPECT_EQ("OK", next->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString());
+    EXPECT_LE(base::now_ns() - begin_ns, kOwnerLeaseNs + 100 * base::kNsPerMs);
     link.reset();
     next.reset();
     over = true;

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,8 @@ struct TargetConfig {
   std::string secret_file;
   uint64_t limit_ms = 5'000;
   size_t workers = 4;
+  bool take_over = false;                                       // an existing pool, also from an owner that is alive
+  std::function<void(const std::string& text)> note = nullptr;  // for the operator, of a pool that is taken over
 };
 
 class Target {

@@ -332,6 +332,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_fabric_secret_file(options_, "a secret");
   bonsai_options_set_fabric_wait_ms_max(options_, 15);
   bonsai_options_set_fabric_workers(options_, 16);
+  bonsai_options_set_take_over(options_, 1);
   std::string logged;
   bonsai_options_set_log_sink(
       options_,
@@ -351,6 +352,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   EXPECT_EQ(set.fabric_secret_file, "a secret");
   EXPECT_EQ(set.fabric_wait_ms_max, 15u);
   EXPECT_EQ(set.fabric_workers, 16u);
+  EXPECT_TRUE(set.take_over);
   bonsai_options_set_fabric_secret_file(options_, nullptr);
   EXPECT_EQ(set.fabric_secret_file, "");
   EXPECT_EQ(set.buffered_window_ms, 11u);

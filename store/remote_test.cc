@@ -153,6 +153,29 @@ TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
   expect_filled("near://node/a", 100);
 }
 
+// The pool's owner is alive: it is named, and robbed only by who says so. From then on it answers nothing.
+TEST_F(RemoteStore, APoolOfALiveOwnerIsTakenOverWhenThatIsSaid) {
+  open("near://node/a");
+  ASSERT_TRUE(db_->Put("k", "old").ok());
+  expect_refused("near://node/a", creating(), Status::Code::kBusy, "pool a has an owner: store_remote_te");
+  Options options = creating();
+  options.take_over = true;
+  std::string logged;
+  options.log_sink = [&logged](char severity, std::string_view text) { logged += severity + std::string(text); };
+  std::unique_ptr<DB> next;
+  ASSERT_EQ("OK", DB::Open(options, "near://node/a", &next).ToString());
+  EXPECT_EQ(logged.find("W"), 0U);
+  EXPECT_NE(logged.find("pool a has an owner: store_remote_te"), std::string::npos) << logged;
+  ASSERT_EQ("OK", next->Put("k", "new").ToString());
+  std::string value;
+  const Status read = db_->Get("k", &value), put = db_->Put("k", "mine");
+  EXPECT_TRUE(read.IsUnavailable() && put.IsUnavailable()) << read.ToString() << put.ToString();
+  EXPECT_NE(read.message().find("has got another owner meanwhile: store_remote_te"), std::string::npos)
+      << read.ToString();
+  ASSERT_EQ("OK", next->Get("k", &value).ToString());
+  EXPECT_EQ(value, "new");
+}
+
 // Updates that can never become durable any more are rejected with the reason, without waiting.
 TEST_F(RemoteStore, SyncDrainAndCloseSayWhichTargetIsGone) {
   for (const Durability durability : {Durability::kDurable, Durability::kBuffered}) {

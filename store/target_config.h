@@ -3,6 +3,8 @@
 #ifndef BONSAI_STORE_TARGET_CONFIG_H_
 #define BONSAI_STORE_TARGET_CONFIG_H_
 
+#include <string>
+
 #include "base/coro/scheduler.h"
 #include "bonsai/options.h"
 #include "persist/format.h"
@@ -20,6 +22,10 @@ inline scale::TargetConfig target_config(const Options& options) {
   config.secret_file = options.fabric_secret_file;
   config.limit_ms = options.fabric_wait_ms_max;
   config.workers = options.fabric_workers;
+  config.take_over = options.take_over;
+  config.note = [sink = options.log_sink](const std::string& text) {
+    if (sink) sink('W', text);
+  };
   return config;
 }
 

@@ -127,6 +127,7 @@ BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options,
 BONSAI_EXPORT void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char* path);
 BONSAI_EXPORT void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers);
+BONSAI_EXPORT void bonsai_options_set_take_over(bonsai_options_t* options, unsigned char on);
 
 /* severity is 'I', 'W' or 'E'; the message is valid during the call and is not zero-terminated. May be called from any
    thread until bonsai_close() has returned. NULL: no messages. */

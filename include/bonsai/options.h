@@ -96,6 +96,10 @@ struct Options {
   // to the log, each log segment by one of them. With 1, one worker posts everything. More than one per thread, plus
   // the first, gain nothing.
   uint32_t fabric_workers = 4;
+  // Takes the pool from an owner that is alive: it gets no more grants, so that its lease runs out within a second;
+  // from then on its reads and updates are Unavailable. Without this an owner is waited for only when it is silent, and
+  // Busy names one that is alive. No effect on targets of this machine, whose owner holds a lock.
+  bool take_over = false;
 
   // ---- behaviour
   // For kBuffered: the target delay between return and durability. It is missed if the flushing thread is not scheduled

@@ -499,6 +499,7 @@ class ShmFabric final : public Fabric {
     }
     capabilities_.atomics_with_cpu = true;
     capabilities_.masked_cas = true;
+    capabilities_.closing_ends_access = false;  // a process that is stopped keeps its mapping
     capabilities_.inline_bytes_max = SIZE_MAX;
     capabilities_.message_bytes_max = SIZE_MAX;
     capabilities_.lists_pending_max = kListsPendingMax;

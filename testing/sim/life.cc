@@ -33,7 +33,6 @@ base::Probe power_cut_at_fence{"world.power_cut_before_a_local_fence"};
 base::Probe power_cut_opening{"world.power_cut_amid_opening"};
 base::Probe opened_beside_zombie{"world.opened_while_the_old_store_still_ran"};
 base::Probe opening_refused{"world.opening_refused"};
-base::Probe busy{"world.opening_found_an_owner"};
 base::Probe cut_there{"world.cut_towards_memory_node"};
 base::Probe cut_back{"world.cut_from_memory_node"};
 base::Probe cut_both{"world.cut_both_ways"};
@@ -406,7 +405,6 @@ class Life {
       }
       ++deeds_.refused_openings;
       opening_refused.hit();
-      if (status.IsBusy()) busy.hit();
       if (status.IsCorruption() && store_->has_power()) return violation("opening: " + status.ToString());
       leave(store_);
       base::sleep_ms(kReopenMs);
