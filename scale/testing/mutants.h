@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc).
+// sources. The simulations of the whole store must notice the loss of every one
+// (testing/sim/mutant_test.cc, owner_mutant_test.cc).
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -24,6 +25,9 @@ enum Mutant : uint32_t {
   kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
   kSendAgainSkipped = 1u << 15,    // what a connection has left unanswered is taken for durable
   kReadAgainSkipped = 1u << 16,    // what a connection has left unread is taken for read
+  kRecordSkipped = 1u << 21,       // every other owner is served before the record that names it is durable
+  kReplacedResumes = 1u << 22,     // a session that was replaced gets the pool back when it resumes
+  kAbandonedKept = 1u << 23,       // the pool of an owner that is gone stays open
 };
 
 }  // namespace bonsai::scale
