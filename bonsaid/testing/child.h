@@ -22,6 +22,7 @@ class Child {
   // Whether `text` appears in the program's output, within the bound and while it runs.
   bool prints(const std::string& text, uint64_t limit_ms = 30'000);
   void signal(int number);
+  [[nodiscard]] int pid() const { return process_->pid(); }
   // Its exit code, or 128 + the signal that ended it, or -1 if it still runs after the bound.
   int wait(uint64_t limit_ms = 30'000);
 
