@@ -9,7 +9,8 @@
 
 namespace bonsai::base {
 
-// Nanoseconds since the machine's start (CLOCK_BOOTTIME); never goes back. Under simulation: the simulated time.
+// Nanoseconds since the machine's start (CLOCK_BOOTTIME); never goes back. Under simulation: the
+// simulated time, by the clock of the calling coroutine's machine (base/coro/machine.h).
 [[nodiscard]] uint64_t boot_ns();
 
 }  // namespace bonsai::base

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 
 #include "base/boot_clock.h"
+#include "base/coro/scheduler.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -19,7 +20,9 @@ uint64_t thread_cpu_ns() {
 }
 
 uint64_t boot_ns() {
-  if (const uint64_t* simulated = virtual_now_ns) return *simulated;
+  if (const uint64_t* simulated = virtual_now_ns) {
+    return Scheduler::current() != nullptr ? Scheduler::machine_boot_ns() : *simulated;
+  }
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/coro/fiber.h"
+#include "base/coro/machine.h"
 #include "base/os_wait.h"
 
 namespace bonsai::base {
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t kNamesReportedMax = 8;
 constexpr uint64_t kSwitchesPerClockRead = 16;
 constexpr uint64_t kSpinNsMax = 20 * kNsPerUs;  // waits for nearer deadlines spin
+constexpr uint64_t kLookNs = kNsPerMs;          // a coroutine whose clock stands is looked at again
 
 }  // namespace
 
@@ -29,6 +31,7 @@ struct Scheduler::Coroutine {
   Fiber fiber;
   std::function<void()> body;
   const char* name = "";
+  Machine* machine = nullptr;
   State state = State::kUnused;
   bool woken = false;        // wake() came; reset by park()
   uint64_t turn = 0;         // counts suspensions by park and wait_until
@@ -51,7 +54,8 @@ void Scheduler::reset(uint64_t seed) {
   options_.seed = seed;
   random_ = Random(seed);
   world_random_ = Random(splitmix64(~seed));
-  virtual_ns_ = kVirtualStartNs;
+  behind_ns_ = 0;
+  set_virtual_ns(kVirtualStartNs);
   switches_ = 0;
   timers_made_ = 0;
   timers_.clear();
@@ -85,6 +89,7 @@ void Scheduler::spawn(std::function<void()> body, const char* name) {
   }
   coroutine->body = std::move(body);
   coroutine->name = name;
+  coroutine->machine = running_ != nullptr ? running_->machine : nullptr;
   ++live_;
   make_ready(coroutine);
 }
@@ -104,9 +109,18 @@ void Scheduler::make_ready(Coroutine* coroutine) {
   ready_.push(coroutine);
 }
 
+// Null: those that could run are of machines that are stopped.
 Scheduler::Coroutine* Scheduler::pick_next() {
   if (options_.pick == Pick::kFifo) return ready_.pop();
-  return ready_.pop_at(random_.below(ready_.size()));
+  while (!ready_.empty()) {
+    Coroutine* const next = ready_.pop_at(random_.below(ready_.size()));
+    if (next->machine == nullptr || !next->machine->stopped_) {
+      show_clock(*next);
+      return next;
+    }
+    next->machine->held_.push_back(next);
+  }
+  return nullptr;
 }
 
 void Scheduler::yield_running() {
@@ -138,6 +152,41 @@ void Scheduler::wait_until(uint64_t deadline_ns) {
   scheduler->add_timer(deadline_ns, self);
   scheduler->suspend_running();
   ++self->turn;
+}
+
+const Scheduler* Scheduler::outermost() {
+  const Scheduler* scheduler = current_;
+  while (scheduler != nullptr && scheduler->host_ != nullptr) scheduler = scheduler->host_;
+  return scheduler;
+}
+
+uint64_t Scheduler::world_ns() {
+  const Scheduler* const world = outermost();
+  return world != nullptr && world->options_.pick == Pick::kSeeded ? world->virtual_ns_ : now_ns();
+}
+
+uint64_t Scheduler::machine_boot_ns() {
+  const Scheduler* const world = outermost();
+  const Machine* const machine = world->running_ != nullptr ? world->running_->machine : nullptr;
+  if (machine == nullptr) return now_ns();
+  const auto passed_ns = static_cast<int64_t>(world->virtual_ns_ - kVirtualStartNs);
+  return world->virtual_ns_ + static_cast<uint64_t>(passed_ns * machine->fast_ppm_ / 1'000'000);
+}
+
+void Scheduler::enter(Machine* machine) {
+  running_->machine = machine;
+  show_clock(*running_);
+}
+
+void Scheduler::set_virtual_ns(uint64_t ns) {
+  virtual_ns_ = ns;
+  clock_ns_ = ns - behind_ns_;
+}
+
+// From now on now_ns() is that of its machine.
+void Scheduler::show_clock(const Coroutine& coroutine) {
+  behind_ns_ = coroutine.machine != nullptr ? coroutine.machine->behind_ns() : 0;
+  clock_ns_ = virtual_ns_ - behind_ns_;
 }
 
 size_t Scheduler::number() { return current_->running_->index; }
@@ -184,7 +233,7 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 void Scheduler::add_timer(uint64_t deadline_ns, Coroutine* coroutine) {
   coroutine->deadline_ns = deadline_ns;
   if (deadline_ns == kNever) return;
-  timers_.push_back({deadline_ns, timers_made_++, {coroutine->index, coroutine->turn}});
+  timers_.push_back({deadline_ns + behind_ns_, timers_made_++, {coroutine->index, coroutine->turn}});
   std::push_heap(timers_.begin(), timers_.end(), kLater);
 }
 
@@ -204,15 +253,26 @@ void Scheduler::wake_due_timers(uint64_t now) {
     Coroutine* const coroutine = waiter(timers_.front().token);
     std::pop_heap(timers_.begin(), timers_.end(), kLater);
     timers_.pop_back();
-    if (coroutine != nullptr && coroutine->state == Coroutine::State::kWaiting) make_ready(coroutine);
+    if (coroutine == nullptr || coroutine->state != Coroutine::State::kWaiting) continue;
+    if (coroutine->machine == nullptr || !wakes_early(*coroutine)) {
+      make_ready(coroutine);
+    } else {
+      timers_.push_back({now + kLookNs, timers_made_++, {coroutine->index, coroutine->turn}});
+      std::push_heap(timers_.begin(), timers_.end(), kLater);
+    }
   }
+}
+
+// Its machine was suspended since it began to wait.
+bool Scheduler::wakes_early(const Coroutine& coroutine) const {
+  return virtual_ns_ - coroutine.machine->behind_ns() < coroutine.deadline_ns;
 }
 
 void Scheduler::pass_time() {
   ++switches_;
-  if (is_virtual()) virtual_ns_ += options_.virtual_ns_per_switch;
+  if (is_virtual()) set_virtual_ns(virtual_ns_ + options_.virtual_ns_per_switch);
   if (!timers_.empty() && (virtual_now_ns != nullptr || switches_ % kSwitchesPerClockRead == 0))
-    wake_due_timers(now_ns());
+    wake_due_timers(is_virtual() ? virtual_ns_ : now_ns());
 }
 
 void Scheduler::let_host_run() {
@@ -236,9 +296,10 @@ bool Scheduler::wait_for_timer() {
   const Timer* timer = next_timer();
   if (host_ != nullptr) return wait_in_host(timer == nullptr ? kNever : timer->deadline_ns);
   if (timer == nullptr) return false;
-  uint64_t now = now_ns();
+  uint64_t now = is_virtual() ? virtual_ns_ : now_ns();
   if (is_virtual()) {
-    now = virtual_ns_ = std::max(virtual_ns_, timer->deadline_ns);
+    now = std::max(virtual_ns_, timer->deadline_ns);
+    set_virtual_ns(now);
   } else {
     const uint64_t until_ns = std::min(timer->deadline_ns, now + options_.idle_ms_max * kNsPerMs);
     if (until_ns > now + kSpinNsMax) os_wait_until(until_ns);
@@ -262,7 +323,7 @@ Status Scheduler::run() {
   const uint64_t* const outer_clock = virtual_now_ns;
   Random* const outer_random = simulated_random;
   if (is_virtual()) {
-    virtual_now_ns = &virtual_ns_;
+    virtual_now_ns = &clock_ns_;
     simulated_random = &world_random_;
   } else {
     host_ = outer;
@@ -285,7 +346,9 @@ Status Scheduler::run_all() {
       pass_time();
       if (host_ != nullptr && !ready_.empty()) let_host_run();
       if (ready_.empty() && !wait_for_timer()) return stuck("nothing can run");
+      if (ready_.empty()) continue;  // it was early
       next = pick_next();
+      if (next == nullptr) continue;  // all that could run are stopped
     }
     resume(next);
   }

@@ -41,6 +41,8 @@
 
 namespace bonsai::base {
 
+class Machine;
+
 class Scheduler {
   struct Coroutine;
 
@@ -101,6 +103,12 @@ class Scheduler {
   // The scheduler whose coroutine calls, or null outside.
   [[nodiscard]] static Scheduler* current() { return current_; }
 
+  // Pick::kSeeded: the time of the simulation, whatever the clocks of the calling coroutine's machine show (machine.h);
+  // else now_ns().
+  [[nodiscard]] static uint64_t world_ns();
+  // The calling coroutine's boot_ns(). Requires: in a coroutine, in virtual time.
+  [[nodiscard]] static uint64_t machine_boot_ns();
+
   // A small number, unique among the live coroutines of its scheduler. Requires: in a coroutine.
   [[nodiscard]] static size_t number();
 
@@ -134,6 +142,8 @@ class Scheduler {
   [[nodiscard]] const Options& options() const { return options_; }
 
  private:
+  friend class Machine;
+
   struct Timer {
     uint64_t deadline_ns;
     uint64_t order;  // equal deadlines: first come, first served
@@ -141,6 +151,11 @@ class Scheduler {
   };
 
   [[nodiscard]] Coroutine* waiter(const Token& token);
+  void enter(Machine* machine);
+  void set_virtual_ns(uint64_t ns);
+  void show_clock(const Coroutine& coroutine);
+  [[nodiscard]] bool wakes_early(const Coroutine& coroutine) const;
+  [[nodiscard]] static const Scheduler* outermost();
   Coroutine* unused_coroutine();
   static void run_body(void* coroutine) noexcept;
   void yield_running();
@@ -164,6 +179,8 @@ class Scheduler {
   Random random_;        // chooses the switches
   Random world_random_;  // the random numbers that the coroutines see
   uint64_t virtual_ns_ = kVirtualStartNs;
+  uint64_t behind_ns_ = 0;               // by so much the clock of the running coroutine's machine is behind
+  uint64_t clock_ns_ = kVirtualStartNs;  // and so it is what now_ns() returns
   uint64_t switches_ = 0;
   uint64_t switches_end_ = 0;  // where the current run() gives up
   uint64_t timers_made_ = 0;

@@ -17,7 +17,7 @@ constexpr uint64_t kSleepNsMax = 20'000;
 }  // namespace
 
 uint64_t SimCore::now() {
-  if (base::virtual_now_ns != nullptr) now_ns_ = std::max(now_ns_, base::now_ns());
+  if (base::virtual_now_ns != nullptr) now_ns_ = std::max(now_ns_, base::Scheduler::world_ns());
   return now_ns_;
 }
 
@@ -44,7 +44,7 @@ void SimCore::pause(base::BoundedWait* wait) {
     run_next();
   } else if (!events_.empty() && events_.first_ns() > now()) {
     // The scheduler's clock jumps there when no other coroutine is runnable.
-    base::Scheduler::wait_until(std::min(events_.first_ns(), now() + base::kNsPerMs));
+    base::Scheduler::wait_until(base::now_ns() + std::min(events_.first_ns() - now(), base::kNsPerMs));
   }
   wait->pause();
   run_due();
@@ -54,14 +54,14 @@ void SimCore::await_event(std::vector<base::Scheduler::Token>* sleepers, base::B
   static_cast<void>(wait->watch_ns());
   if (led_ || events_.empty()) {
     sleepers->push_back(base::Scheduler::token());
-    static_cast<void>(base::Scheduler::park(now() + kSleepNsMax));  // bounded: the leader may have ended
+    static_cast<void>(base::Scheduler::park(base::now_ns() + kSleepNsMax));  // bounded: the leader may have ended
     return;
   }
   led_ = true;
   led_until_ns_ = events_.first_ns();
   if (led_until_ns_ > now()) {
     leader_ = base::Scheduler::token();
-    static_cast<void>(base::Scheduler::park(led_until_ns_));
+    static_cast<void>(base::Scheduler::park(base::now_ns() + led_until_ns_ - now()));
   }
   led_until_ns_ = 0;
   run_due();

@@ -64,6 +64,10 @@ class SimCore {
   [[nodiscard]] bool reaches(size_t from, size_t to) const {
     return alive(from) && alive(to) && cuts.count({from, to}) == 0;
   }
+  // Whether `to` hears that a connection to `from` has ended: the kernel of a process that has ended says so.
+  [[nodiscard]] bool hears_end(size_t from, size_t to) const {
+    return (alive(from) || ended.count(from) != 0) && alive(to) && cuts.count({from, to}) == 0;
+  }
 
   SimOptions options;
   bool instant = false;  // SimNetwork::set_instant
@@ -71,7 +75,8 @@ class SimCore {
   uint64_t trace = 0;
   size_t nodes = 0;
   uint64_t connections = 0;
-  std::set<size_t> dead;
+  std::set<size_t> dead;   // without power, or ended
+  std::set<size_t> ended;  // of these, the processes whose machine runs
   std::set<std::pair<size_t, size_t>> cuts;
   std::map<std::string, std::shared_ptr<SimListener>> listeners;
   std::vector<std::shared_ptr<SimEnd>> ends;  // of all connections ever made

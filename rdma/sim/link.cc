@@ -449,7 +449,7 @@ void SimEnd::finish_all() {
 
 void SimEnd::notify_other() {
   core_.after(core_.flight(), [self = shared_from_this()] {
-    if (self->core_.reaches(self->node(), self->other_->node())) self->other_->gone_ = true;
+    if (self->core_.hears_end(self->node(), self->other_->node())) self->other_->gone_ = true;
   });
 }
 

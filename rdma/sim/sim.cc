@@ -376,6 +376,11 @@ void SimNetwork::kill(const Fabric& fabric) {
   }
 }
 
+void SimNetwork::end_process(const Fabric& fabric) {
+  core_->ended.insert(node_of(fabric));
+  kill(fabric);
+}
+
 void SimNetwork::overflow(const Fabric& fabric) {
   overflowed.hit();
   const auto ends = core_->ends;

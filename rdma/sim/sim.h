@@ -137,6 +137,9 @@ class SimNetwork {
   // Cuts the node's power: it executes, receives and answers nothing any more, and half-written bytes stay so. Its own
   // waits end.
   void kill(const Fabric& node);
+  // The node's process ends, as by SIGKILL, and its machine goes on: as kill(), but the other ends of its connections
+  // hear of it, and what it wrote to its NVM stays.
+  void end_process(const Fabric& node);
   // The node's completion queues overflow: all its connections break.
   void overflow(const Fabric& node);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc), of those
-// of leases their own test (leases_test.cc).
+// sources. The simulations of the whole store must notice the loss of every one (testing/sim/mutant_test.cc,
+// owner_mutant_test.cc), of those of leases their own test (leases_test.cc).
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -30,6 +30,9 @@ enum Mutant : uint32_t {
   kLeaseByArrival = 1u << 18,      // a grant counts from its arrival
   kEarlierGrantCovers = 1u << 19,  // a grant that was requested before a read proves who owned the pool then
   kReplacedGoesOn = 1u << 20,      // an owner that was replaced answers reads
+  kRecordSkipped = 1u << 21,       // every other owner is served before the record that names it is durable
+  kReplacedResumes = 1u << 22,     // a session that was replaced gets the pool back when it resumes
+  kAbandonedKept = 1u << 23,       // the pool of an owner that is gone stays open
 };
 
 }  // namespace bonsai::scale

@@ -255,6 +255,23 @@ class Tests:
         assert run("scan", f"--pool={saved}") == "apple\tred\n"
         self.testbed.run("exec", 2, "cd /dev/shm/pools; rm fruit copy saved")
 
+    def test_installed_library_over_rdma(self):
+        """A host program that finds the installed package (cmake/consumer), with a pool of the other guest."""
+        secret, prefix, built = self.start_bonsaid(), self.testbed.share / "prefix", self.testbed.share / "consumer"
+        for words in (["cmake", "--install", self.programs.parent, "--prefix", prefix],
+                      ["cmake", "-G", "Ninja", "-S", ROOT / "cmake/consumer", "-B", built,
+                       f"-DCMAKE_PREFIX_PATH={prefix}"],
+                      ["cmake", "--build", built]):
+            done = subprocess.run(words, capture_output=True, text=True)
+            assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        found = self.testbed.run("exec", 1, f"{secret} LD_TRACE_LOADED_OBJECTS=1 {built}/consumer")
+        assert str(prefix) in found, f"it does not use the installed library: {found}"
+        self.testbed.run("exec", 1, f"{secret} {built}/consumer {self.SERVED}/consumer", seconds=90)
+        answer = self.testbed.run("exec", 1, f"{secret} {self.programs.parent}/bin/bonsai get "
+                                  f"--pool={self.SERVED}/consumer answer")
+        assert answer == "42\n", answer
+        self.testbed.run("exec", 2, "rm /dev/shm/pools/consumer")
+
     def test_store_over_rdma_keeps_its_budgets(self):
         secret = self.start_bonsaid()
         words = f"{secret} {self.programs}/remote_budgets {self.SERVED}/budgets"

@@ -44,12 +44,13 @@ class MemoryNode::Served final : public base::HookedMedium {
 };
 
 MemoryNode::MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number,
-                       bool fence_blocks)
+                       bool fence_blocks, base::Machine* machine)
     : network_(*network),
       address_(std::move(address)),
       folder_(std::move(folder)),
       number_(number),
-      fence_blocks_(fence_blocks) {}
+      fence_blocks_(fence_blocks),
+      machine_(machine) {}
 
 MemoryNode::~MemoryNode() = default;
 
@@ -57,7 +58,10 @@ void MemoryNode::start() {
   if (fabric_ != nullptr) served_again.hit();
   fabric_ = network_.make_fabric();
   dead_ = stopping_ = false;
-  server_ = base::Thread("server", [this] { serve(); });
+  server_ = base::Thread("server", [this] {
+    if (machine_ != nullptr) machine_->enter();
+    serve();
+  });
 }
 
 void MemoryNode::stop() {
@@ -70,6 +74,15 @@ void MemoryNode::power_cut() {
   dead_ = true;
   network_.kill(*fabric_);
   for (auto& [name, nvm] : nvms_) nvm->crash();
+}
+
+void MemoryNode::kill_process() {
+  dead_ = true;
+  network_.end_process(*fabric_);
+}
+
+void MemoryNode::lose_record(const std::string& pool) {
+  std::filesystem::remove(scale::PoolOwner::record_path(folder_, pool));
 }
 
 std::span<const std::byte> MemoryNode::pool(const std::string& name) const { return nvms_.at(name)->view(); }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "base/coro/machine.h"
 #include "base/nvm/media.h"
 #include "base/thread.h"
 #include "rdma/sim/sim.h"
@@ -22,8 +23,10 @@ namespace bonsai::testing::sim {
 
 class MemoryNode {
  public:
-  // `fence_blocks`: as base::Media. Requires: the network outlives it; the folder exists.
-  MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number, bool fence_blocks);
+  // `fence_blocks`: as base::Media. `machine`: that it runs on; null: one that is never stopped, and whose clock is
+  // right. Requires: network and machine outlive it; the folder exists.
+  MemoryNode(rdma::SimNetwork* network, std::string address, std::string folder, uint32_t number,
+             bool fence_blocks = false, base::Machine* machine = nullptr);
   ~MemoryNode();
   MemoryNode(const MemoryNode&) = delete;
   MemoryNode& operator=(const MemoryNode&) = delete;
@@ -33,6 +36,11 @@ class MemoryNode {
   // Returns when the service has ended: of a node that has power orderly, of another one as the dead end.
   void stop();
   void power_cut();
+  // Its process ends, as by SIGKILL; what was written to its pools stays. As after a power cut it is then stopped and
+  // started.
+  void kill_process();
+  // Removes the record of a pool's owner. Requires: it does not serve.
+  void lose_record(const std::string& pool);
   // Until then it serves no client; or, if its fences block, none of them ends.
   void be_slow_until(uint64_t deadline_ns) { slow_until_ns_ = deadline_ns; }
 
@@ -54,6 +62,7 @@ class MemoryNode {
   const std::string address_, folder_;
   const uint32_t number_;
   const bool fence_blocks_;
+  base::Machine* const machine_;
   std::map<std::string, std::unique_ptr<rdma::SimNvm>> nvms_;  // by name of the pool
   std::unique_ptr<rdma::Fabric> fabric_;
   bool dead_ = false, stopping_ = false;

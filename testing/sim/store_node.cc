@@ -67,12 +67,21 @@ Status StoreNode::close() {
   return status;
 }
 
-void StoreNode::power_cut(base::Random& dice) {
+void StoreNode::lose_power() {
   has_power_ = false;
   network_.kill(*fabric_);
+}
+
+void StoreNode::power_cut(base::Random& dice) {
+  lose_power();
   for (const Target& target : targets_) {
     if (target.local != nullptr) target.local->power_cut(dice);
   }
+}
+
+void StoreNode::kill_process() {
+  has_power_ = false;
+  network_.end_process(*fabric_);
 }
 
 }  // namespace bonsai::testing::sim

@@ -36,6 +36,10 @@ class StoreNode {
   Status close();
   // Its local NVM freezes, and nothing that it does is heard any more. It goes on until close().
   void power_cut(base::Random& dice);
+  // Its process ends, as by SIGKILL: as a power cut, but others hear of it at once. Requires: it has no local targets.
+  void kill_process();
+  // Its machine loses power. Requires: as kill_process().
+  void lose_power();
 
   [[nodiscard]] store::DbImpl* db() { return db_.get(); }
   [[nodiscard]] bool has_power() const { return has_power_; }
