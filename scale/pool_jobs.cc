@@ -21,7 +21,7 @@ namespace bonsai::scale {
 namespace {
 
 constexpr uint64_t kUnlockedMsMax = 1'000, kLeftMsMax = 5'000;  // of an owner that is replaced while it is alive
-constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
+constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;         // of a pool's beginning, to see whether it was finished
 
 }  // namespace
 
