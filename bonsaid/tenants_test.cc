@@ -88,7 +88,7 @@ class Tenants : public ::testing::Test {
     std::string folder;
     std::unique_ptr<Child> process;
 
-    [[nodiscard]] std::string json() const { return testing::read_file(folder + "/out/results.json"); }
+    [[nodiscard]] std::string json() const { return testing::read_file(folder + "/results/results.json"); }
   };
   Ycsb start_ycsb(int threads, int seconds, int records) {
     Ycsb ycsb{new_folder("ycsb"), nullptr};
@@ -97,7 +97,7 @@ class Tenants : public ::testing::Test {
                          BENCH_PROGRAM, "run", "--engines=bonsai", "--workloads=load,a", "--latency=all",
                          "--records=" + std::to_string(records), "--threads=" + std::to_string(threads),
                          "--seconds=" + std::to_string(seconds), "--pool-dir=shm://n",
-                         "--workload-dir=" BONSAI_SOURCE_DIR "/conf/workloads", "--out=" + ycsb.folder + "/out"});
+                         "--workload-dir=" BONSAI_SOURCE_DIR "/conf/workloads", "--out=" + ycsb.folder + "/results"});
     return ycsb;
   }
   static void expect_no_failure(const Ycsb& ycsb) {
