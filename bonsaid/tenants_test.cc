@@ -56,7 +56,7 @@ std::string number_of_a(const std::string& json, const std::string& name) {
   const size_t at = run == std::string::npos ? run : json.find('"' + name + "\": ", run);
   if (at == std::string::npos) return "none";
   const size_t begin = at + name.size() + 4;
-  return json.substr(begin, json.find_first_of(",}", begin) - begin);
+  return json.substr(begin, json.find_first_of(",}\n", begin) - begin);
 }
 
 class Tenants : public ::testing::Test {

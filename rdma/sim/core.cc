@@ -14,6 +14,10 @@ namespace {
 base::Probe late{"sim.packet_late"};
 constexpr uint64_t kSleepNsMax = 20'000;
 
+// What the clock of the caller's machine shows when the network's is at `ns`. The network may be ahead of the
+// scheduler: it keeps its time, and a later scheduler begins anew.
+uint64_t on_callers_clock(uint64_t ns) { return base::now_ns() + (ns - base::Scheduler::world_ns()); }
+
 }  // namespace
 
 uint64_t SimCore::now() {
@@ -44,7 +48,7 @@ void SimCore::pause(base::BoundedWait* wait) {
     run_next();
   } else if (!events_.empty() && events_.first_ns() > now()) {
     // The scheduler's clock jumps there when no other coroutine is runnable.
-    base::Scheduler::wait_until(base::now_ns() + std::min(events_.first_ns() - now(), base::kNsPerMs));
+    base::Scheduler::wait_until(on_callers_clock(std::min(events_.first_ns(), now() + base::kNsPerMs)));
   }
   wait->pause();
   run_due();
@@ -54,14 +58,15 @@ void SimCore::await_event(std::vector<base::Scheduler::Token>* sleepers, base::B
   static_cast<void>(wait->watch_ns());
   if (led_ || events_.empty()) {
     sleepers->push_back(base::Scheduler::token());
-    static_cast<void>(base::Scheduler::park(base::now_ns() + kSleepNsMax));  // bounded: the leader may have ended
+    static_cast<void>(
+        base::Scheduler::park(on_callers_clock(now() + kSleepNsMax)));  // bounded: the leader may have ended
     return;
   }
   led_ = true;
   led_until_ns_ = events_.first_ns();
   if (led_until_ns_ > now()) {
     leader_ = base::Scheduler::token();
-    static_cast<void>(base::Scheduler::park(base::now_ns() + led_until_ns_ - now()));
+    static_cast<void>(base::Scheduler::park(on_callers_clock(led_until_ns_)));
   }
   led_until_ns_ = 0;
   run_due();

@@ -19,7 +19,6 @@ enum Mutant : uint32_t {
   kFailureForgotten = 1u << 2,     // after a failure the target goes on
   kAnswerBeforeFlush = 1u << 3,    // the server answers and flushes nothing
   kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
-  kOwnersNotLookedFor = 1u << 5,   // the server does not look for owners that left without a word
   kOwnerReplaced = 1u << 6,        // the server gives a pool that has an owner to the next one who asks
   kReadNotAwaited = 1u << 7,       // a read has ended, and its memory is used again, before its READs are complete
   kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
@@ -32,7 +31,6 @@ enum Mutant : uint32_t {
   kReplacedGoesOn = 1u << 20,      // an owner that was replaced answers reads
   kRecordSkipped = 1u << 21,       // every other owner is served before the record that names it is durable
   kReplacedResumes = 1u << 22,     // a session that was replaced gets the pool back when it resumes
-  kAbandonedKept = 1u << 23,       // the pool of an owner that is gone stays open
 };
 
 }  // namespace bonsai::scale

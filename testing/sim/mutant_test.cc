@@ -22,7 +22,6 @@ constexpr Rule kRules[] = {
     {scale::kAnswerBeforeFlush, "the server answers and flushes nothing"},
     {scale::kFlushFirstOnly, "the server flushes one range of several"},
     {scale::kFlushNotAwaited, "the server answers before its thread has flushed"},
-    {scale::kOwnersNotLookedFor, "owners without power keep their pools"},
     {scale::kOwnerReplaced, "two owners of a pool at once"},
     {scale::kReadNotAwaited, "a buffer is used again before its READ is complete"},
     {scale::kCopyUsedAgain, "a buffer is used again before its WRITE is complete"},

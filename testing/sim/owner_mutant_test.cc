@@ -18,8 +18,6 @@ namespace {
 constexpr Rule kRules[] = {
     {scale::kRecordSkipped, "an owner is served before its record is durable"},
     {scale::kReplacedResumes, "a replaced owner takes the pool back"},
-    {scale::kOwnersNotLookedFor, "owners without power keep their pools"},
-    {scale::kAbandonedKept, "the pool of an owner that is gone is not closed"},
     {scale::kSendAgainSkipped, "unanswered writes are not sent again"},
     {scale::kReadAgainSkipped, "unanswered reads are not repeated"},
     {scale::kFenceNotAwaited, "acknowledged before the answer"},
