@@ -106,7 +106,8 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
     deleters.emplace_back([&, thread] {
       base::Random random(thread + 1);
       while (!stop.load() && time.ms() < kGiveUpMs) {
-        EXPECT_TRUE(db_->Delete(key_of(random.below(records)) + "absent").ok());
+        const Status deleted = db_->Delete(key_of(random.below(records)) + "absent");
+        EXPECT_TRUE(deleted.ok()) << deleted.ToString();
         deletes.fetch_add(1);
       }
     });
