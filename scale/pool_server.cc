@@ -27,6 +27,7 @@ constexpr uint64_t kCreditsMax = 128;  // of one owner: as many as four lanes ha
 constexpr size_t kJobsMax = 64;
 constexpr uint64_t kDescriptorsKept = 64;  // for those who are served: connections end, memory is mapped
 constexpr uint64_t kLookNs = 100'000'000;
+constexpr uint64_t kEndSeenNsMax = 125'000'000;  // so long a connection may look whole after its process has ended
 
 // Whether so few descriptors are left that a further owner could take them from those who are served.
 bool lacks_descriptors() {
@@ -330,6 +331,8 @@ Status PoolServer::admit(const Pool& pool, Job* job) const {
   }
   const bool stays = !fabric_->capabilities().closing_ends_access && job->request.force == 0;
   if (op == PoolOp::kOpen && stays) {
+    job->answer.verdict = static_cast<uint64_t>(OwnerVerdict::kLeaseRuns);
+    job->answer.owner_ns = kEndSeenNsMax;
     return Status::Busy("pool " + job->name + " has an owner: " + pool.owner->text() +
                         "; close it there, end that process if it hangs, or take the pool over by force");
   }
