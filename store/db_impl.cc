@@ -123,7 +123,7 @@ Status DbImpl::finish(Tiers* closing, Status status) {
     if (Status synced = target->sync(); status.ok()) status = synced;
   }
   if (!status.ok() || !closing->named_at_close) return status;
-  status = closing->targets->complete();
+  status = with_memory([closing] { return closing->targets->complete(); });
   if (status.ok()) return status;
   for (const auto& target : *closing->targets) static_cast<void>(with_memory([&] { return target->remove(); }));
   return status;
