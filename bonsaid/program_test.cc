@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,7 +21,7 @@
 #include "base/testing/budget.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
-#include "bonsaid/testing/child.h"
+#include "bonsaid/testing/daemon_fixture.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -36,20 +35,11 @@ constexpr uint32_t kWaitMsMax = 1'000;
 std::string key_of(uint64_t number) { return "key" + std::to_string(number % kKeys); }
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
 
-Options options_of_owner() {
-  Options options;
-  options.create_if_missing = true;
-  options.pool_bytes = uint64_t{4} << 20;
-  options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
-  options.fabric_wait_ms_max = kWaitMsMax;
-  return options;
-}
-
 // Puts the numbers 1, 2, 3, ... and prints each acknowledged one, until it is killed or an update fails. Then it prints
 // the error and the time that the update took.
 int write_numbers(const char* pool) {
   std::unique_ptr<DB> db;
-  Status status = DB::Open(options_of_owner(), pool, &db);
+  Status status = DB::Open(small_pool(kWaitMsMax), pool, &db);
   for (uint64_t number = 1; status.ok(); ++number) {
     const auto begin = std::chrono::steady_clock::now();
     status = db->Put(key_of(number), value_of(number));
@@ -89,39 +79,13 @@ void knock(const std::string& where, size_t times, std::vector<base::OsFile>* kn
   }
 }
 
-class Daemon : public ::testing::Test {
+class Daemon : public DaemonFixture {
  protected:
-  Daemon() {
-    for (const std::string& folder : {pools_, meeting_}) fs::create_directory(folder);
-    fs::permissions(meeting_, fs::perms::owner_all);
-    ::setenv("BONSAI_SHM_FOLDER", meeting_.c_str(), 1);
-  }
-  ~Daemon() override { ::unsetenv("BONSAI_SHM_FOLDER"); }
-
-  std::string fresh_folder() {
-    const std::string folder = scratch_.file("run." + std::to_string(folders_++));
-    fs::create_directory(folder);
-    return folder;
-  }
-  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {BONSAID_PROGRAM, "--folder=" + pools_, "--listen=shm://n", "--domain=adr",
-                                    "--litmus_ms=5"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  void start(const std::vector<std::string>& more = {}) {
-    daemon_.emplace(fresh_folder(), words(more));
-    ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
-  }
-  void stop() {
-    daemon_->signal(SIGTERM);
-    EXPECT_EQ(daemon_->wait(), 0) << daemon_->err();
-  }
   std::unique_ptr<Child> start_writer(const std::string& pool, uint64_t numbers) {
     char self[4096];
     const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    auto writer = std::make_unique<Child>(fresh_folder(), std::vector<std::string>{self, "--writer", pool});
+    auto writer = std::make_unique<Child>(new_folder(), std::vector<std::string>{self, "--writer", pool});
     EXPECT_TRUE(writer->prints("\n" + std::to_string(numbers) + "\n")) << writer->out() << writer->err();
     return writer;
   }
@@ -158,11 +122,6 @@ class Daemon : public ::testing::Test {
       ASSERT_EQ(held[key], last >= key ? last - (last - key) % kKeys : 0) << "of key " << key << ", up to " << last;
     }
   }
-
-  testing::ScratchFolder scratch_;
-  const std::string pools_ = scratch_.file("pools"), meeting_ = scratch_.file("meeting");
-  int folders_ = 0;
-  std::optional<Child> daemon_;
 };
 
 TEST_F(Daemon, ServesPoolsStopsInOrderAndServesThemAgain) {
@@ -232,8 +191,7 @@ TEST_F(Daemon, AnOwnerThatIsKilledLosesNothingThatWasAcknowledged) {
 TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   start();
   const auto writer = start_writer("shm://n/a", 800);
-  daemon_->signal(SIGKILL);
-  EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+  kill();
   EXPECT_EQ(writer->wait(), 7) << writer->out();
   const std::string out = writer->out();
   EXPECT_NE(out.find("unavailable"), std::string::npos) << out.substr(out.size() - 300);
@@ -261,12 +219,11 @@ TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
     const auto writer = start_writer("shm://n/a", 300);
     writer->signal(SIGSTOP);
     const uint64_t before = last_number(writer->out());
-    daemon_->signal(SIGKILL);
-    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+    kill();
     start();
     std::unique_ptr<DB> db;
     for (const std::string& pool : {std::string("shm://n/a"), pools_ + "/a"}) {
-      const Status taken = DB::Open(options_of_owner(), pool, &db);
+      const Status taken = DB::Open(small_pool(kWaitMsMax), pool, &db);
       ASSERT_TRUE(taken.IsBusy()) << pool << ": " << taken.ToString();
     }
     EXPECT_EQ(bonsai("put", {"--pool=shm://n/b", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "others are";
@@ -309,7 +266,7 @@ TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
 // Processes that connect and send nothing, before and after the daemon is ready, have no effect: it starts, serves
 // others, and stops.
 TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
-  daemon_.emplace(fresh_folder(), words({"--litmus_ms=100"}));
+  daemon_.emplace(new_folder(), words({"--litmus_ms=100"}));
   std::vector<base::OsFile> knocks;
   const std::string where = meeting_ + "/n";
   knock(where, 2, &knocks);  // during the litmus tests: the address exists before them
@@ -331,12 +288,12 @@ TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
 TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
   std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -n 100; exec \"$0\" \"$@\""};
   for (const std::string& word : words()) limited.push_back(word);
-  daemon_.emplace(fresh_folder(), limited);
+  daemon_.emplace(new_folder(), limited);
   ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
   std::vector<std::unique_ptr<DB>> owners;
   Status status;
   for (std::unique_ptr<DB> db; owners.size() < 20; owners.push_back(std::move(db))) {
-    status = DB::Open(options_of_owner(), "shm://n/p" + std::to_string(owners.size()), &db);
+    status = DB::Open(small_pool(kWaitMsMax), "shm://n/p" + std::to_string(owners.size()), &db);
     if (!status.ok()) break;
   }
   EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
@@ -347,7 +304,7 @@ TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
   owners.pop_back();
   std::unique_ptr<DB> next;
   for (int tries = 0; tries < 500 && next == nullptr; ++tries) {  // until the descriptors of the last owner are free
-    status = DB::Open(options_of_owner(), "shm://n/next", &next);
+    status = DB::Open(small_pool(kWaitMsMax), "shm://n/next", &next);
     if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ("OK", status.ToString());
@@ -397,7 +354,7 @@ TEST_F(Daemon, AHangupReloadsTheSecretAndOwnersGoOn) {
   write_secret('a');
   write_conf("");
   start({"--config=" + conf});
-  Options with_secret = options_of_owner();
+  Options with_secret = small_pool(kWaitMsMax);
   with_secret.fabric_secret_file = secret;
   std::unique_ptr<DB> owner;
   ASSERT_EQ("OK", DB::Open(with_secret, "shm://n/owned", &owner).ToString());
@@ -432,7 +389,7 @@ TEST_F(Daemon, AHangupReloadsTheSecretAndOwnersGoOn) {
 TEST_F(Daemon, AHangupNamesWhatNeedsARestart) {
   const std::string conf = scratch_.file("conf");
   std::ofstream(conf) << "folder = '" << pools_ << "'\nlisten = ['shm://n']\ndomain = 'adr'\nlitmus_ms = 5\n";
-  daemon_.emplace(fresh_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--config=" + conf});
+  daemon_.emplace(new_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--config=" + conf});
   ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
   std::ofstream(conf) << "folder = '/elsewhere'\nlisten = ['shm://m']\ndomain = 'eadr'\nlitmus_ms = 6\n";
   daemon_->signal(SIGHUP);
@@ -448,7 +405,7 @@ TEST_F(Daemon, ListsItsPoolsAndTheirOwners) {
   EXPECT_EQ(none.exit_code, 0) << none.err;
   EXPECT_EQ(none.out.find("POOL"), 0u) << none.out;
   std::unique_ptr<DB> owner;
-  ASSERT_EQ("OK", DB::Open(options_of_owner(), "shm://second/owned", &owner).ToString());
+  ASSERT_EQ("OK", DB::Open(small_pool(kWaitMsMax), "shm://second/owned", &owner).ToString());
   EXPECT_EQ(bonsai("put", {"--pool=shm://n/closed", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
   for (const std::string place : {"shm://n", "shm://second", pools_.c_str()}) {
     const Ran ran = bonsai("list", {place});
@@ -502,7 +459,7 @@ TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {
 }
 
 TEST_F(Daemon, TheExampleConfigurationServes) {
-  daemon_.emplace(fresh_folder(),
+  daemon_.emplace(new_folder(),
                   std::vector<std::string>{BONSAID_PROGRAM, "--config", BONSAI_SOURCE_DIR "/conf/bonsaid.toml",
                                            "--folder", pools_, "--litmus-ms=5"});
   ASSERT_TRUE(daemon_->prints("ready: serves " + pools_)) << daemon_->err();
@@ -512,8 +469,8 @@ TEST_F(Daemon, TheExampleConfigurationServes) {
 
 TEST_F(Daemon, TheFolderIsMadeWithALineThatSaysSo) {
   const std::string missing = scratch_.file("fresh");
-  daemon_.emplace(fresh_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + missing,
-                                                           "--listen=shm://laptop", "--domain=adr", "--litmus-ms=5"});
+  daemon_.emplace(new_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + missing,
+                                                         "--listen=shm://laptop", "--domain=adr", "--litmus-ms=5"});
   ASSERT_TRUE(daemon_->prints("made the folder " + missing)) << daemon_->err();
   ASSERT_TRUE(daemon_->prints("ready: serves " + missing)) << daemon_->err();
   EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);

@@ -16,7 +16,6 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -27,7 +26,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
-#include "bonsaid/testing/child.h"
+#include "bonsaid/testing/daemon_fixture.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -37,20 +36,11 @@ namespace fs = std::filesystem;
 
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
 
-Options options_of(uint32_t wait_ms_max) {
-  Options options;
-  options.create_if_missing = true;
-  options.pool_bytes = uint64_t{4} << 20;
-  options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
-  options.fabric_wait_ms_max = wait_ms_max;
-  return options;
-}
-
 // Gets "k" and puts "mine" for ever, on a thread each, and prints for each call: 'g' or 'p', when it began
 // (base::boot_ns()), the code of its status, and the value or the status.
 int own(const char* pool) {
   std::unique_ptr<DB> db;
-  const Status opened = DB::Open(options_of(60'000), pool, &db);
+  const Status opened = DB::Open(small_pool(60'000), pool, &db);
   if (!opened.ok()) std::printf("not open: %s\n", opened.ToString().c_str());
   const auto work = [&db](char call) {
     for (uint64_t number = 1;; ++number) {
@@ -69,33 +59,7 @@ int own(const char* pool) {
   return 0;
 }
 
-class Restart : public ::testing::Test {
- protected:
-  Restart() {
-    for (const std::string& folder : {pools_, meeting_}) fs::create_directory(folder);
-    fs::permissions(meeting_, fs::perms::owner_all);
-    ::setenv("BONSAI_SHM_FOLDER", meeting_.c_str(), 1);
-  }
-  ~Restart() override { ::unsetenv("BONSAI_SHM_FOLDER"); }
-
-  void start() {
-    const std::string folder = scratch_.file("run." + std::to_string(starts_++));
-    fs::create_directory(folder);
-    daemon_.emplace(folder, std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + pools_, "--listen=shm://n",
-                                                     "--domain=adr", "--litmus_ms=5"});
-    ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
-  }
-  static Options options(uint32_t wait_ms_max) { return options_of(wait_ms_max); }
-  void kill() {
-    daemon_->signal(SIGKILL);
-    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
-  }
-
-  testing::ScratchFolder scratch_;
-  const std::string pools_ = scratch_.file("pools"), meeting_ = scratch_.file("meeting");
-  int starts_ = 0;
-  std::optional<Child> daemon_;
-};
+class Restart : public DaemonFixture {};
 
 // Threads that read and update, with what they have written and how long they have waited.
 class Load {
@@ -195,7 +159,7 @@ class Load {
 TEST_F(Restart, DelaysOperationsAndFailsNone) {
   start();
   std::unique_ptr<DB> db;
-  ASSERT_EQ("OK", DB::Open(options(60'000), "shm://n/a", &db).ToString());
+  ASSERT_EQ("OK", DB::Open(small_pool(60'000), "shm://n/a", &db).ToString());
   const int rounds = testing::budget(3, 6, 20), stopped_ms = testing::budget(100, 300, 8'000);
   {
     Load load(db.get());
@@ -223,7 +187,7 @@ TEST_F(Restart, DelaysOperationsAndFailsNone) {
                 stopped_ms, static_cast<unsigned long long>(usual_ms), static_cast<unsigned long long>(longest_ms));
     load.expect_kept(db.get());
     ASSERT_EQ("OK", db->Close().ToString());
-    ASSERT_EQ("OK", DB::Open(options(60'000), "shm://n/a", &db).ToString());
+    ASSERT_EQ("OK", DB::Open(small_pool(60'000), "shm://n/a", &db).ToString());
     load.expect_kept(db.get());
   }
   db.reset();
@@ -236,7 +200,7 @@ TEST_F(Restart, DelaysOperationsAndFailsNone) {
 TEST_F(Restart, BeyondTheBoundUpdatesAreUnavailableAndReadsComeBack) {
   start();
   std::unique_ptr<DB> db;
-  ASSERT_EQ("OK", DB::Open(options(500), "shm://n/a", &db).ToString());
+  ASSERT_EQ("OK", DB::Open(small_pool(500), "shm://n/a", &db).ToString());
   for (int i = 0; i < 500; ++i) ASSERT_EQ("OK", db->Put("key" + std::to_string(i), value_of(1'000)).ToString());
   ASSERT_EQ("OK", db->Drain().ToString());
   kill();
@@ -325,7 +289,7 @@ TEST_F(Restart, AnOwnerThatWasStoppedAndReplacedAnswersNothingMore) {
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     std::unique_ptr<DB> db;
-    Status opened = DB::Open(options(60'000), "shm://n/a", &db);
+    Status opened = DB::Open(small_pool(60'000), "shm://n/a", &db);
     ASSERT_EQ("OK", opened.ToString());
     ASSERT_EQ("OK", db->Put("k", "old").ToString());
     ASSERT_EQ("OK", db->Close().ToString());
@@ -342,7 +306,7 @@ TEST_F(Restart, AnOwnerThatWasStoppedAndReplacedAnswersNothingMore) {
     std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(20)));
     owner.signal(SIGSTOP);
     start();
-    Options next = options(60'000);
+    Options next = small_pool(60'000);
     next.background_threads = 0;
     opened = DB::Open(next, "shm://n/a", &db);
     const uint64_t before_ns = base::boot_ns();

@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,7 +20,7 @@
 #include "base/clock.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
-#include "bonsaid/testing/child.h"
+#include "bonsaid/testing/daemon_fixture.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -32,18 +31,11 @@ using testing::budget;
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-Options small_pool() {
-  Options options;
-  options.create_if_missing = true;
-  options.pool_bytes = uint64_t{4} << 20;
-  options.log_bytes = uint64_t{256} << 10;
-  options.fabric_wait_ms_max = 60'000;
-  return options;
-}
+constexpr uint32_t kWaitMsMax = 60'000;
 
 int own(const char* pool) {
   std::unique_ptr<DB> db;
-  const Status opened = DB::Open(small_pool(), pool, &db);
+  const Status opened = DB::Open(small_pool(kWaitMsMax), pool, &db);
   std::printf("%s\n", opened.ok() && db->Put("k", "v").ok() ? "owns" : opened.ToString().c_str());
   std::fflush(stdout);
   for (uint64_t n = 0; opened.ok(); ++n) static_cast<void>(db->Put("k" + std::to_string(n % 100), "v"));
@@ -59,30 +51,8 @@ std::string number_of_a(const std::string& json, const std::string& name) {
   return json.substr(begin, json.find_first_of(",}\n", begin) - begin);
 }
 
-class Tenants : public ::testing::Test {
+class Tenants : public DaemonFixture {
  protected:
-  Tenants() {
-    for (const std::string& folder : {pools_, meeting_}) fs::create_directory(folder);
-    fs::permissions(meeting_, fs::perms::owner_all);
-    ::setenv("BONSAI_SHM_FOLDER", meeting_.c_str(), 1);
-  }
-  ~Tenants() override { ::unsetenv("BONSAI_SHM_FOLDER"); }
-
-  std::string new_folder(const std::string& name) {
-    std::string folder = scratch_.file(name + "." + std::to_string(folders_++));
-    fs::create_directory(folder);
-    return folder;
-  }
-  void start() {
-    daemon_.emplace(new_folder("run"), std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + pools_,
-                                                                "--listen=shm://n", "--domain=adr", "--litmus_ms=5"});
-    ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
-  }
-  void kill() {
-    daemon_->signal(SIGKILL);
-    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
-  }
-
   // A process that runs YCSB A on a store of its own, verifies what it reads, and ends after so many seconds.
   struct Ycsb {
     std::string folder;
@@ -116,11 +86,6 @@ class Tenants : public ::testing::Test {
                   number_of_a(part, "max").c_str());
     }
   }
-
-  testing::ScratchFolder scratch_;
-  const std::string pools_ = scratch_.file("pools"), meeting_ = scratch_.file("meeting");
-  int folders_ = 0;
-  std::optional<Child> daemon_;
 };
 
 TEST_F(Tenants, YcsbAFailsNoOperationThroughKillsAndStopsOfTheDaemon) {
@@ -206,7 +171,7 @@ TEST_F(Tenants, OpeningsAndKilledOwnersLeaveNothingInTheDaemon) {
   const auto work = [&](int opens, int kills) {
     for (int i = 0; i < opens && !HasFailure(); ++i) {
       std::unique_ptr<DB> db;
-      ASSERT_EQ("OK", DB::Open(small_pool(), "shm://n/opened", &db).ToString());
+      ASSERT_EQ("OK", DB::Open(small_pool(kWaitMsMax), "shm://n/opened", &db).ToString());
       ASSERT_EQ("OK", db->Put("k", std::to_string(i)).ToString());
       ASSERT_EQ("OK", db->Close().ToString());
     }
@@ -216,7 +181,7 @@ TEST_F(Tenants, OpeningsAndKilledOwnersLeaveNothingInTheDaemon) {
       owner.signal(SIGKILL);
       const double begin = base::now_seconds();
       std::unique_ptr<DB> db;
-      ASSERT_EQ("OK", DB::Open(small_pool(), "shm://n/killed", &db).ToString());
+      ASSERT_EQ("OK", DB::Open(small_pool(kWaitMsMax), "shm://n/killed", &db).ToString());
       ms.push_back((base::now_seconds() - begin) * 1e3);
       std::string value;
       ASSERT_EQ("OK", db->Get("k", &value).ToString());
@@ -260,7 +225,7 @@ TEST_F(Tenants, AnOwnerThatWasCutOffAndStoppedIsReplaced) {
     start();
     const double begin = base::now_seconds();
     std::unique_ptr<DB> db;
-    ASSERT_EQ("OK", DB::Open(small_pool(), "shm://n/stopped", &db).ToString());
+    ASSERT_EQ("OK", DB::Open(small_pool(kWaitMsMax), "shm://n/stopped", &db).ToString());
     ms.push_back((base::now_seconds() - begin) * 1e3);
     ASSERT_EQ("OK", db->Put("k", "next").ToString());
     ASSERT_EQ("OK", db->Close().ToString());
