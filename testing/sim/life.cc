@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
@@ -15,6 +14,7 @@
 #include "testing/client.h"
 #include "testing/crash_check.h"
 #include "testing/scratch.h"
+#include "testing/sim/final_check.h"
 #include "testing/sim/store_node.h"
 
 namespace bonsai::testing::sim {
@@ -470,20 +470,10 @@ class Life {
     for (auto& node : nodes_) {
       if (node->has_power()) node->power_cut();
     }
-    std::vector<std::string> names;
-    std::string paths;
-    for (size_t i = 0; i < targets_.size(); ++i) {
-      const std::string path = scratch_.file("check." + std::to_string(i));
-      const auto image =
-          targets_[i].local != nullptr ? targets_[i].local->durable() : targets_[i].remote->pool(pool_name(i));
-      std::ofstream(path, std::ios::binary)
-          .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
-      paths += (i == 0 ? "" : ",") + path;
-    }
-    CheckReport report;
-    const Status status = Check(paths, &report);
-    if (!status.ok()) violation("check: " + status.ToString());
-    if (!report.ok()) violation("check: " + report.damages[0].where + ": " + report.damages[0].what);
+    const auto image = [this](size_t i) {
+      return targets_[i].local != nullptr ? targets_[i].local->durable() : targets_[i].remote->pool(pool_name(i));
+    };
+    if (const std::string wrong = check_images(scratch_, targets_.size(), image); !wrong.empty()) violation(wrong);
   }
 
   const uint64_t seed_;

@@ -5,13 +5,13 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "base/clock.h"
 #include "base/coro/machine.h"
 #include "base/coro/scheduler.h"
 #include "testing/client.h"
 #include "testing/scratch.h"
+#include "testing/sim/final_check.h"
 #include "testing/sim/owner_history.h"
 #include "testing/sim/store_node.h"
 
@@ -461,19 +461,9 @@ class OwnerLife {
 
   // All power is cut, and the pool is examined.
   void check() {
-    std::string paths;
     for (auto& node : nodes_) node->power_cut();
-    for (size_t i = 0; i < targets_.size(); ++i) {
-      const std::string path = scratch_.file("check." + std::to_string(i));
-      const auto image = targets_[i].remote->pool(pool_name(i));
-      std::ofstream(path, std::ios::binary)
-          .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
-      paths += (i == 0 ? "" : ",") + path;
-    }
-    CheckReport report;
-    const Status status = Check(paths, &report);
-    if (!status.ok()) violation("check: " + status.ToString());
-    if (!report.ok()) violation("check: " + report.damages[0].where + ": " + report.damages[0].what);
+    const auto image = [this](size_t i) { return targets_[i].remote->pool(pool_name(i)); };
+    if (const std::string wrong = check_images(scratch_, targets_.size(), image); !wrong.empty()) violation(wrong);
   }
 
   const uint64_t seed_;
