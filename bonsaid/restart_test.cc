@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store over shm whose bonsaid is killed and restarted, or stopped and continued, while clients work: operations are
 // late, and none fails. An owner that is stopped meanwhile and replaced answers nothing more; `restart_test --owner
-// POOL` is such an owner.
+// POOL` is such an owner, also over rdma (scripts/testbed/testbed_test.py), and `--owner-without-lease POOL` one that
+// does not look at its lease, by which these tests must fail.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/daemon_fixture.h"
+#include "scale/testing/mutants.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -36,11 +38,12 @@ namespace fs = std::filesystem;
 
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
 
-// Gets "k" and puts "mine" for ever, on a thread each, and prints for each call: 'g' or 'p', when it began
-// (base::boot_ns()), the code of its status, and the value or the status.
+// Puts "k", then gets it and puts "mine" for ever, on a thread each, and prints for each call: 'g' or 'p', when it
+// began (base::boot_ns()), the code of its status, and the value or the status.
 int own(const char* pool) {
   std::unique_ptr<DB> db;
-  const Status opened = DB::Open(small_pool(60'000), pool, &db);
+  Status opened = DB::Open(small_pool(60'000), pool, &db);
+  if (opened.ok()) opened = db->Put("k", "old");
   if (!opened.ok()) std::printf("not open: %s\n", opened.ToString().c_str());
   const auto work = [&db](char call) {
     for (uint64_t number = 1;; ++number) {
@@ -233,8 +236,9 @@ class Owner {
     std::string text;
   };
 
-  explicit Owner(const std::string& folder)
-      : child_(folder, {fs::read_symlink("/proc/self/exe").string(), "--owner", "shm://n/a"}) {}
+  // `how`: "--owner" or "--owner-without-lease".
+  Owner(const std::string& folder, const std::string& how)
+      : child_(folder, {fs::read_symlink("/proc/self/exe").string(), how, "shm://n/a"}) {}
   ~Owner() { child_.signal(SIGKILL); }
 
   void signal(int number) { child_.signal(number); }
@@ -277,72 +281,94 @@ class Owner {
   Child child_;
 };
 
-// The daemon is killed, its owner stopped, the daemon restarted. If the next owner gets the pool, the first one answers
-// no call that begins after the next one's update, and changes nothing. If the first one still maps the pool, nobody
-// gets it, and it goes on.
-TEST_F(Restart, AnOwnerThatWasStoppedAndReplacedAnswersNothingMore) {
+class Replaced : public Restart {
+ protected:
+  // What became of an owner that was stopped.
+  struct Outcome {
+    bool replaced = false;           // else it still maps the pool, so that nobody else gets it
+    bool changed = false;            // it has changed the next owner's pool
+    std::vector<Owner::Call> calls;  // that began after the next owner's update, or refusal
+  };
+  // The daemon is killed, its owner stopped, the daemon restarted; another one opens the pool and updates it; the first
+  // one goes on. `waits`: until it has noticed that its node is gone.
+  Outcome stop_and_replace(const std::string& how, bool waits, uint64_t pause_ms) {
+    Outcome outcome;
+    Owner owner(new_folder("owner"), how);
+    owner.await(0, 3);
+    kill();
+    for (int tries = 0; waits && owner.maps(pools_ + "/a"); ++tries) {
+      if (tries == 10'000) return ADD_FAILURE() << "it does not notice that its node is gone", outcome;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    owner.signal(SIGSTOP);
+    start();
+    Options next = small_pool(60'000);
+    next.background_threads = 0;
+    std::unique_ptr<DB> db;
+    const Status opened = DB::Open(next, "shm://n/a", &db);
+    outcome.replaced = opened.ok();
+    EXPECT_TRUE(opened.ok() || (opened.IsBusy() && !waits)) << opened.ToString();
+    if (outcome.replaced) EXPECT_EQ("OK", db->Put("k", "new").ToString());
+    const uint64_t after_ns = base::boot_ns();
+    const std::string bytes = testing::read_file(pools_ + "/a");
+    owner.signal(SIGCONT);
+    outcome.calls = owner.await(after_ns, 10);
+    outcome.changed = outcome.replaced && testing::read_file(pools_ + "/a") != bytes;
+    owner.signal(SIGKILL);
+    if (!outcome.replaced) return outcome;
+    std::string value;
+    EXPECT_EQ("OK", db->Get("k", &value).ToString());
+    EXPECT_EQ(value, "new");
+    EXPECT_EQ("OK", db->Close().ToString());
+    return outcome;
+  }
+  static bool is_old_answer(const Owner::Call& call) { return call.code == static_cast<int>(Status::Code::kOk); }
+};
+
+// If the next owner gets the pool, the first one answers no call that begins after the next one's update, and changes
+// nothing. If the first one still maps the pool, nobody gets it, and it goes on.
+TEST_F(Replaced, AnOwnerThatWasStoppedAnswersNothingMore) {
   const int rounds = testing::budget(2, 4, 200);
-  const auto ok = static_cast<int>(Status::Code::kOk);
   base::Random dice(base::seed_from_env_or(1));
   int replaced = 0;
   start();
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
-    std::unique_ptr<DB> db;
-    Status opened = DB::Open(small_pool(60'000), "shm://n/a", &db);
-    ASSERT_EQ("OK", opened.ToString());
-    ASSERT_EQ("OK", db->Put("k", "old").ToString());
-    ASSERT_EQ("OK", db->Close().ToString());
-    const std::string folder = scratch_.file("owner." + std::to_string(round));
-    fs::create_directory(folder);
-    Owner owner(folder);
-    owner.await(0, 3);
     const bool waits = round % 2 == 0 || dice.below(2) == 0;
-    kill();
-    for (int tries = 0; waits && owner.maps(pools_ + "/a"); ++tries) {
-      ASSERT_LT(tries, 10'000) << "it does not notice that its node is gone";
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(20)));
-    owner.signal(SIGSTOP);
-    start();
-    Options next = small_pool(60'000);
-    next.background_threads = 0;
-    opened = DB::Open(next, "shm://n/a", &db);
-    const uint64_t before_ns = base::boot_ns();
-    if (!opened.ok()) {
-      ASSERT_TRUE(opened.IsBusy() && !waits) << opened.ToString();
-      owner.signal(SIGCONT);
-      for (const Owner::Call& call : owner.await(before_ns, 10)) EXPECT_EQ(call.code, ok) << call.text;
-      owner.signal(SIGKILL);
-      continue;
-    }
-    ++replaced;
-    ASSERT_EQ("OK", db->Put("k", "new").ToString());
-    const uint64_t after_ns = base::boot_ns();
-    const std::string bytes = testing::read_file(pools_ + "/a");
-    owner.signal(SIGCONT);
+    const Outcome outcome = stop_and_replace("--owner", waits, dice.below(20));
+    replaced += outcome.replaced ? 1 : 0;
+    EXPECT_FALSE(outcome.changed) << "it has changed the pool";
     const std::string who = "has got another owner meanwhile: bonsaid_restart_";  // as much of this program's name
-    for (const Owner::Call& call : owner.await(after_ns, 10)) {
-      EXPECT_NE(call.code, ok) << call.call << " is answered: " << call.text;
-      EXPECT_TRUE(call.call == 'p' || call.text.find(who) != std::string::npos) << call.text;
+    for (const Owner::Call& call : outcome.calls) {
+      EXPECT_NE(is_old_answer(call), outcome.replaced) << call.call << ": " << call.text;
+      const bool says_who = call.call == 'p' || call.text.find(who) != std::string::npos;
+      EXPECT_TRUE(says_who || !outcome.replaced) << call.text;
     }
-    EXPECT_TRUE(testing::read_file(pools_ + "/a") == bytes) << "it has changed the pool";
-    owner.signal(SIGKILL);
-    std::string value;
-    EXPECT_EQ("OK", db->Get("k", &value).ToString());
-    EXPECT_EQ(value, "new");
-    ASSERT_EQ("OK", db->Close().ToString());
   }
   std::printf("%d rounds: %d replaced owners, which answered nothing\n", rounds, replaced);
   EXPECT_GE(replaced, rounds / 2);
+}
+
+TEST_F(Replaced, WithoutLookingAtItsLeaseItWouldAnswer) {
+  start();
+  const Outcome outcome = stop_and_replace("--owner-without-lease", true, 0);
+  EXPECT_TRUE(outcome.replaced);
+  const auto old = std::ranges::find_if(outcome.calls, is_old_answer);
+  ASSERT_NE(old, outcome.calls.end()) << "the test before cannot fail";
+  EXPECT_EQ(old->call, 'g');
+  EXPECT_EQ(old->text, "old");
 }
 
 }  // namespace
 }  // namespace bonsai::bonsaid
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--owner") return bonsai::bonsaid::own(argv[2]);
+  const std::string how = argc == 3 ? argv[1] : "";
+  if (how == "--owner-without-lease") {
+    bonsai::testing::mutants_on.store(bonsai::scale::kLeaseNotChecked | bonsai::scale::kReplacedGoesOn);
+  }
+  if (how.starts_with("--owner")) return bonsai::bonsaid::own(argv[2]);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

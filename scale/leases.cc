@@ -8,6 +8,13 @@
 #include "base/thread.h"
 
 namespace bonsai::scale {
+
+void Leases::distrust_clock() {
+  const std::lock_guard lock(mutex_);
+  clock_counts_ = false;
+  set_until();
+}
+
 void Leases::add(Key target, const Grant& grant, Renew renew) {
   const std::lock_guard lock(mutex_);
   members_.push_back(std::make_shared<Member>(target));
@@ -31,7 +38,7 @@ Leases::Member* Leases::find(Key target) const {
 void Leases::note(Member* member, const Grant& grant) {
   const uint64_t sent_ns = grant.sent_ns;
   if (grant.ns == 0 || !member->lease.granted(0, sent_ns, base::boot_ns(), grant.ns).ok()) return;
-  member->sent_ns = std::max(member->sent_ns, sent_ns);
+  member->sent_at = std::max(member->sent_at, grant.sent_at);
   set_until();
 }
 
@@ -52,20 +59,20 @@ void Leases::remove(Key target) {
 void Leases::set_until() {
   uint64_t until_ns = 0;
   for (const auto& member : members_) until_ns = std::max(until_ns, member->lease.until_ns());
-  until_ns_.store(ended_ ? 0 : until_ns, std::memory_order_release);
+  until_ns_.store(ended_ || !clock_counts_ ? 0 : until_ns, std::memory_order_release);
 }
 
 // A grant that was requested after the read proves that nobody else owned the pool when it was done, also if that grant
 // has lapsed by now.
-bool Leases::covers(uint64_t read_ns) const {
+bool Leases::covers(uint64_t read_at) const {
   if (valid()) return true;
   const std::lock_guard lock(mutex_);
-  const auto since = [read_ns](const auto& member) { return member->sent_ns >= read_ns; };
+  const auto since = [read_at](const auto& member) { return member->sent_at >= read_at; };
   return !ended_ && std::any_of(members_.begin(), members_.end(), since);
 }
 
 // Asks one node after another, until one has granted a lease since the read. Returns why none has.
-Status Leases::renew_all(uint64_t read_ns, const std::function<void()>& after_each) {
+Status Leases::renew_all(uint64_t read_at, const std::function<void()>& after_each) {
   std::vector<std::shared_ptr<Member>> members;
   {
     const std::lock_guard lock(mutex_);
@@ -74,7 +81,7 @@ Status Leases::renew_all(uint64_t read_ns, const std::function<void()>& after_ea
   Status why = Status::Unavailable("no target has a lease");
   for (const auto& member : members) {
     const Status status = member->renew();
-    if (covers(read_ns)) return Status::OK();
+    if (covers(read_at)) return Status::OK();
     why = status.ok() ? Status::Unavailable("its node grants no lease now") : status;
     after_each();
   }
@@ -82,10 +89,10 @@ Status Leases::renew_all(uint64_t read_ns, const std::function<void()>& after_ea
 }
 
 Status Leases::await(uint64_t limit_ms) {
-  const uint64_t read_ns = base::boot_ns();
+  const uint64_t read_at = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
   for (base::BoundedWait wait("link.lease", limit_ms);; wait.pause()) {
     // An attempt counts as a whole.
-    const Status why = renew_all(read_ns, [&wait] { static_cast<void>(wait.watch_ns()); });
+    const Status why = renew_all(read_at, [&wait] { static_cast<void>(wait.watch_ns()); });
     if (why.ok()) return why;
     {
       const std::lock_guard lock(mutex_);

@@ -3,7 +3,8 @@
 // protocol.
 //
 // Guarantees: if valid() is true after a read, no other owner had opened the store when the read was done. Another
-// owner must be given all targets, so one target whose lease runs is enough.
+// owner must be given all targets, so one target whose lease runs is enough. This relies on the clock of this machine.
+// After distrust_clock() valid() is false, so that each read asks: await() relies on the order of events alone.
 //
 // Thread-safety: any thread. A target is added and removed while nobody reads it.
 #ifndef BONSAI_SCALE_LEASES_H_
@@ -28,7 +29,10 @@ class Leases {
   struct Grant {
     uint64_t sent_ns = 0;  // base::boot_ns()
     uint64_t ns = 0;       // 0: none
+    uint64_t sent_at = 0;  // now()
   };
+  // A clock without time, of this process: higher after each beginning of await() than before.
+  [[nodiscard]] static uint64_t now() { return now_.load(std::memory_order_acquire); }
   // Makes one attempt to get a grant of the target's node. Returns why there is none so far; OK: there may be one.
   using Renew = std::function<Status()>;
   // Names a target.
@@ -40,6 +44,9 @@ class Leases {
     const uint64_t until_ns = until_ns_.load(std::memory_order_acquire);
     return base::boot_ns() < until_ns;
   }
+  // The clock of this machine may stand while others' run. Requires: no read was answered yet.
+  void distrust_clock();
+
   // For a read after which valid() was false: gets a new grant. OK: what was read before the call may be returned.
   // Errors: Unavailable (another owner has the store, which is final; or no node has granted a lease within limit_ms).
   Status await(uint64_t limit_ms);
@@ -57,18 +64,21 @@ class Leases {
     explicit Member(Key key) : target(key) {}
     const Key target;
     membership::Lease lease{1, 1};
-    uint64_t sent_ns = 0;  // of the last grant
+    uint64_t sent_at = 0;  // of the last grant
     Renew renew;
   };
   [[nodiscard]] Member* find(Key target) const;
   void note(Member* member, const Grant& grant);
   void set_until();
-  [[nodiscard]] bool covers(uint64_t read_ns) const;
-  Status renew_all(uint64_t read_ns, const std::function<void()>& after_each);
+  [[nodiscard]] bool covers(uint64_t read_at) const;
+  Status renew_all(uint64_t read_at, const std::function<void()>& after_each);
+
+  static inline constinit std::atomic<uint64_t> now_{0};
 
   std::atomic<uint64_t> until_ns_{0};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<std::shared_ptr<Member>> members_;
+  bool clock_counts_ = true;
   bool ended_ = false;
   Status why_ended_;
 };

@@ -79,8 +79,7 @@ bool one_target_is_enough_and_a_lapsed_lease_is_waited_for() {
 bool a_grant_that_was_requested_after_the_read_covers_it() {
   LeasesOfTwo two;
   two.asks = [&two] {
-    const uint64_t sent_ns = base::boot_ns();
-    two.leases.granted(&two.first, {sent_ns, kOwnerLeaseNs});
+    two.leases.granted(&two.first, {base::boot_ns(), kOwnerLeaseNs, Leases::now()});
     base::sleep_ms(5'000);
     return Status::OK();
   };
@@ -90,16 +89,37 @@ bool a_grant_that_was_requested_after_the_read_covers_it() {
 // Its answer arrives after the read, and another owner may have written between.
 bool a_grant_that_was_requested_before_the_read_does_not() {
   LeasesOfTwo two;
-  const uint64_t sent_ns = base::boot_ns();
+  const Leases::Grant grant{base::boot_ns(), kOwnerLeaseNs, Leases::now()};
   base::sleep_ms(5'000);
   two.asks = [&] {
-    two.leases.granted(&two.first, {sent_ns, kOwnerLeaseNs});
+    two.leases.granted(&two.first, grant);
     return Status::OK();
   };
   const uint64_t begin_ns = base::now_ns();
   const Status status = two.leases.await(kWaitMs);
   return status.IsUnavailable() && base::now_ns() - begin_ns < 3 * kWaitMs * kMs &&
          status.message().find("the node is silent") != std::string::npos;
+}
+
+// The machine's clock stood between the grant and the read, and another owner has written meanwhile.
+bool without_a_clock_each_read_asks() {
+  LeasesOfTwo two;
+  two.leases.distrust_clock();
+  const Leases::Grant grant{base::boot_ns(), kOwnerLeaseNs, Leases::now()};
+  two.leases.granted(&two.first, grant);
+  if (two.leases.valid()) return false;
+  int asked = 0;
+  two.asks = [&] {
+    ++asked;
+    two.leases.granted(&two.first, grant);
+    return Status::OK();
+  };
+  if (!two.leases.await(0).IsUnavailable() || asked == 0) return false;
+  two.asks = [&] {
+    two.leases.granted(&two.first, {base::boot_ns(), kOwnerLeaseNs, Leases::now()});
+    return Status::OK();
+  };
+  return two.leases.await(0).ok() && !two.leases.valid();
 }
 
 bool who_was_replaced_is_never_valid_again() {
@@ -132,6 +152,7 @@ TEST(LeasesTest, HoldAndEndAsTheProtocolSays) {
   EXPECT_TRUE(holds(one_target_is_enough_and_a_lapsed_lease_is_waited_for));
   EXPECT_TRUE(holds(a_grant_that_was_requested_after_the_read_covers_it));
   EXPECT_TRUE(holds(a_grant_that_was_requested_before_the_read_does_not));
+  EXPECT_TRUE(holds(without_a_clock_each_read_asks));
   EXPECT_TRUE(holds(who_was_replaced_is_never_valid_again));
   EXPECT_TRUE(holds(the_end_of_a_pool_that_was_given_back_ends_nothing));
 }
@@ -143,6 +164,8 @@ TEST(LeasesTest, TheLossOfEachRuleIsNoticed) {
   } all[] = {{kLeaseNotChecked, a_grant_counts_from_its_request},
              {kLeaseByArrival, a_grant_counts_from_its_request},
              {kEarlierGrantCovers, a_grant_that_was_requested_before_the_read_does_not},
+             {kEarlierGrantCovers, without_a_clock_each_read_asks},
+             {kStandingClockTrusted, without_a_clock_each_read_asks},
              {kReplacedGoesOn, who_was_replaced_is_never_valid_again}};
   for (const auto& [rule, notices] : all) {
     bonsai::testing::mutants_on.store(rule);

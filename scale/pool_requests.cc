@@ -87,6 +87,7 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
   client->peer_ = peer;
   client->renewing_ = op == PoolOp::kRenew;
   client->sent_ns_ = base::boot_ns();
+  client->sent_at_ = Leases::now();
   client->verdict_ = OwnerVerdict::kNone;
   return Status::OK();
 }

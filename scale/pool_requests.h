@@ -60,7 +60,9 @@ class PoolClient {
   // The node does not serve this session over the connection of the last request: PoolOp::kResume.
   [[nodiscard]] bool is_to_resume() const { return verdict_ == OwnerVerdict::kAgain; }
   // The last answer's.
-  [[nodiscard]] Leases::Grant grant() const { return {sent_ns_, verdict_ == OwnerVerdict::kGranted ? owner_ns_ : 0}; }
+  [[nodiscard]] Leases::Grant grant() const {
+    return {sent_ns_, verdict_ == OwnerVerdict::kGranted ? owner_ns_ : 0, sent_at_};
+  }
 
  private:
   friend class PoolRequests;
@@ -83,6 +85,7 @@ class PoolClient {
   bool forces_ = false;    // it takes the pool from an owner that is alive
   bool renewing_ = false;  // the last request is kRenew, and an answer to it may come
   uint64_t sent_ns_ = 0;   // when the last request was written
+  uint64_t sent_at_ = 0;   // the same, as Leases::now()
   uint64_t tokens_ = 0;
   membership::SessionId session_;
   uint64_t epoch_ = 0;  // the session's; before it has one, the newest that is known

@@ -47,7 +47,7 @@ enum class OwnerVerdict : uint64_t {
   kNone = 0,       // it was not asked
   kGranted = 1,    // `owner_ns` is the lease
   kDenied = 2,     // served without a grant: a forced take-over waits until the lease has run out
-  kLeaseRuns = 3,  // another session may be alive. `owner_ns`: come again then; 0: it is, do not wait
+  kLeaseRuns = 3,  // another session may be alive. `owner_ns`: come again then
   kReplaced = 4,   // the newest epoch is `epoch`, and not the caller's
   kAgain = 5,      // resume first
 };

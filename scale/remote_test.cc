@@ -96,8 +96,18 @@ TEST(TargetNameTest, TakesPathsAndRemoteTargetsApart) {
       EXPECT_EQ(name.role, role);
     }
   }
+  EXPECT_FALSE(name.checks_lease);
+  for (const char* query : {"?lease=checked", "?role=log&lease=checked", "?lease=checked&role=log"}) {
+    ASSERT_TRUE(parse_target_name("shm://node/a" + std::string(query), &name).ok()) << query;
+    EXPECT_EQ(name.text, "shm://node/a");
+    EXPECT_TRUE(name.checks_lease);
+    EXPECT_EQ(name.role, std::string(query).find("role") == std::string::npos ? TargetRole::kUnsaid : TargetRole::kLog);
+  }
+  EXPECT_NE(parse_target_name("a?lease=checked", &name).message().find("leave ?lease=checked out"), std::string::npos);
   for (const char* wrong : {"a?role=", "a?role=Log", "a?role=log?role=log", "shm://node/a?role=data", "a?rol=log",
-                            "a?Role=log", "a?role", "shm://node/a?rol=log", "a?rol=log?role=log"}) {
+                            "a?Role=log", "a?role", "shm://node/a?rol=log", "a?rol=log?role=log", "shm://node/a?lease",
+                            "shm://node/a?lease=", "shm://node/a?lease=checked&", "shm://node/a?&lease=checked",
+                            "shm://node/a?lease=checked&lease=checked", "shm://node/a?role=log&role=log"}) {
     EXPECT_NE(parse_target_name(wrong, &name).message().find("?role=dnodes"), std::string::npos) << wrong;
   }
   EXPECT_TRUE(parse_target_name("?role=log", &name).IsInvalidArgument());

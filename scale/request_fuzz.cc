@@ -34,7 +34,9 @@ void run_name(std::string_view input) {
   } else if (name.is_remote()) {
     BONSAI_CHECK(is_pool_name(name.pool) && !name.node.empty());
   }
-  if (status.ok()) BONSAI_CHECK(name.text.find("?role=") == std::string::npos);
+  if (!status.ok()) return;
+  BONSAI_CHECK(name.text.find("?role=") == std::string::npos && name.text.find("?lease=") == std::string::npos);
+  BONSAI_CHECK(name.is_remote() || !name.checks_lease);
 }
 
 std::vector<std::string> seeds_of_names() {
@@ -45,6 +47,7 @@ std::vector<std::string> seeds_of_names() {
           "://",
           "/a?role=log",
           "shm://NAME/POOL?role=dnodes",
+          "shm://NAME/POOL?role=log&lease=checked",
           "/a?rol=log"};
 }
 

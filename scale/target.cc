@@ -53,6 +53,7 @@ Status Targets::add(TargetName name) {
     return Status::InvalidArgument("a store in DRAM is in this process alone, so it has no remote targets: name it " +
                                    std::string("by a plain word, or set medium to auto"));
   }
+  if (name.checks_lease) links_.leases().distrust_clock();
   targets_.push_back(std::make_unique<RemoteTarget>(std::move(name), config_, &links_));
   return Status::OK();
 }

@@ -2,6 +2,8 @@
 #include "scale/target_name.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "scale/volume.h"
@@ -18,24 +20,41 @@ bool is_scheme(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) { return byte >= 'a' && byte <= 'z'; });
 }
 
-constexpr std::string_view kRoleMark = "?role=";
+constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked";
 
-Status parse_role(const std::string& text, TargetRole* role) {
-  const std::string_view said = std::string_view(text).substr(text.find(kRoleMark) + kRoleMark.size());
-  for (const TargetRole known : {TargetRole::kLog, TargetRole::kDnodes, TargetRole::kBoth}) {
-    if (said != role_text(known)) continue;
-    *role = known;
-    return Status::OK();
-  }
-  return Status::InvalidArgument("'" + text + "' has no role of a target; write ?role=log, ?role=dnodes or ?role=both");
+// Where the query begins: "?role=..." or "?lease=...".
+size_t find_query(const std::string& text) { return std::min(text.find("?role="), text.find("?lease=")); }
+
+bool parse_role(std::string_view text, TargetRole* role) {
+  const TargetRole all[] = {TargetRole::kLog, TargetRole::kDnodes, TargetRole::kBoth};
+  const auto found =
+      std::find_if(std::begin(all), std::end(all), [&](TargetRole each) { return text == role_text(each); });
+  if (found == std::end(all)) return false;
+  *role = *found;
+  return true;
 }
 
-// Whether the name ends as a query does: "?word=...", or a word that was meant to be the role.
+// `query` without the question mark. False: it is none of a target.
+bool parse_query(std::string_view query, TargetName* name) {
+  for (size_t begin = 0; begin <= query.size();) {
+    const size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view word = query.substr(begin, end - begin);
+    if (word.starts_with(kRole)) {
+      if (name->role != TargetRole::kUnsaid || !parse_role(word.substr(kRole.size()), &name->role)) return false;
+    } else if (word != kCheckedLease || std::exchange(name->checks_lease, true)) {
+      return false;
+    }
+    begin = end + 1;
+  }
+  return true;
+}
+
+// Whether the name ends as a query does: "?word=...", or a word that was meant to begin one.
 bool has_query(std::string_view text) {
   const size_t mark = text.rfind('?');
   if (mark == std::string_view::npos) return false;
   const std::string_view query = text.substr(mark + 1);
-  return query == "role" || query.find('=') != std::string_view::npos;
+  return query == "role" || query == "lease" || query.find('=') != std::string_view::npos;
 }
 
 }  // namespace
@@ -61,16 +80,22 @@ std::string_view role_text(TargetRole role) {
 
 Status parse_target_name(const std::string& whole, TargetName* name) {
   TargetName parsed;
-  const std::string text = whole.substr(0, whole.find(kRoleMark));
+  const std::string text = whole.substr(0, find_query(whole));
   parsed.text = text;
-  if (text.size() != whole.size()) BONSAI_RETURN_IF_ERROR(parse_role(whole, &parsed.role));
-  if (text.empty()) return Status::InvalidArgument("'" + whole + "' has a role, but names no target before it");
-  if (has_query(text)) {
+  const bool is_query = text.size() == whole.size() || parse_query(whole.substr(text.size() + 1), &parsed);
+  if (!is_query || has_query(text)) {
     return Status::InvalidArgument("'" + whole + "' ends in a query that is none of a target; write ?role=log, " +
-                                   "?role=dnodes or ?role=both, or give a file of that name another one");
+                                   "?role=dnodes or ?role=both, and for a pool of another node also ?lease=checked " +
+                                   "(?role=log&lease=checked), or give a file of that name another one");
   }
+  if (text.empty()) return Status::InvalidArgument("'" + whole + "' is a query, but names no target before it");
   const size_t mark = text.find("://");
   if (mark == std::string::npos || !is_scheme(std::string_view(text).substr(0, mark))) {
+    if (parsed.checks_lease) {
+      return Status::InvalidArgument("'" + whole +
+                                     "' asks for leases, but a file of this machine has none: its owner " +
+                                     "holds a lock; leave ?lease=checked out");
+    }
     *name = std::move(parsed);
     return Status::OK();
   }

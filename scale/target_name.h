@@ -5,8 +5,9 @@
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
 //
-// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. Other queries are rejected, and
-// never taken for a part of a file's name.
+// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. A remote one may end in
+// `?lease=checked`: reads ask its node whether the pool is still this process's (leases.h). Both: with `&` between.
+// Other queries are rejected, and never taken for a part of a file's name.
 #ifndef BONSAI_SCALE_TARGET_NAME_H_
 #define BONSAI_SCALE_TARGET_NAME_H_
 
@@ -26,11 +27,12 @@ inline constexpr size_t kPoolNameBytesMax = 95;
 enum class TargetRole : uint8_t { kUnsaid = 0, kLog = 1, kDnodes = 2, kBoth = 3 };
 
 struct TargetName {
-  std::string text;    // as the user wrote it, without the role
+  std::string text;    // as the user wrote it, without the query
   std::string scheme;  // "shm", "rdma", ...; empty: a plain path
   std::string node;    // the address of the node, in the notation of the fabric's provider
   std::string pool;    // the name of the pool there
   TargetRole role = TargetRole::kUnsaid;
+  bool checks_lease = false;  // lease=checked
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
 };
@@ -42,8 +44,8 @@ struct TargetName {
 // "log", "dnodes", "both"; empty: unsaid.
 [[nodiscard]] std::string_view role_text(TargetRole role);
 
-// Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none; the message shows
-// the form).
+// Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none, a lease of a target
+// that has none; the message shows the form).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: those, InvalidArgument (an empty name, more than kTargetsMax, one

@@ -22,9 +22,15 @@ void Machine::suspend() {
   suspended_since_ns_ = scheduler_.virtual_ns_;
 }
 
+void Machine::pause() {
+  if (!suspended_) paused_ = true;
+  suspend();
+}
+
 void Machine::go_on() {
+  if (paused_) paused_ns_ += behind_ns() - slept_ns_;
   slept_ns_ = behind_ns();
-  stopped_ = suspended_ = false;
+  stopped_ = suspended_ = paused_ = false;
   for (Scheduler::Coroutine* const coroutine : std::exchange(held_, {})) scheduler_.make_ready(coroutine);
 }
 

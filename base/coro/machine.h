@@ -5,11 +5,12 @@
 //   Thread process("process", [&] { machine.enter(); ... });
 //   machine.stop(); ... machine.go_on();                    // as SIGSTOP and SIGCONT of all processes
 //   machine.suspend(); ... machine.go_on();                 // now_ns() stands meanwhile, and boot_ns() does not
+//   machine.pause(); ... machine.go_on();                   // both stand, as those of a guest that its host pauses
 //
 // A coroutine belongs to the machine of the coroutine that made it.
 //
 // Requires: a scheduler with Pick::kSeeded, which outlives it; coroutines of that scheduler call, and none of a machine
-// calls stop() or suspend() of its own. All coroutines of the machine end before it does.
+// calls stop(), suspend() or pause() of its own. All coroutines of the machine end before it does.
 #ifndef BONSAI_BASE_CORO_MACHINE_H_
 #define BONSAI_BASE_CORO_MACHINE_H_
 
@@ -30,7 +31,8 @@ class Machine {
   void enter();
   void stop() { stopped_ = true; }
   void suspend();
-  // Ends stop() and suspend(); else nothing.
+  void pause();
+  // Ends stop(), suspend() and pause(); else nothing.
   void go_on();
   [[nodiscard]] bool is_stopped() const { return stopped_; }
 
@@ -39,13 +41,17 @@ class Machine {
 
   // By how much its now_ns() is behind the simulation's.
   [[nodiscard]] uint64_t behind_ns() const;
+  // For how long its boot_ns() has stood. Requires: it runs.
+  [[nodiscard]] uint64_t stood_ns() const { return paused_ns_; }
 
   Scheduler& scheduler_;
   const int64_t fast_ppm_;
   bool stopped_ = false;
-  bool suspended_ = false;
+  bool suspended_ = false;  // or paused
+  bool paused_ = false;
   uint64_t suspended_since_ns_ = 0;
-  uint64_t slept_ns_ = 0;                    // in suspensions that have ended
+  uint64_t slept_ns_ = 0;                    // in suspensions and pauses that have ended
+  uint64_t paused_ns_ = 0;                   // in pauses that have ended
   std::vector<Scheduler::Coroutine*> held_;  // would run if the machine were not stopped
 };
 

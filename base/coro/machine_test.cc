@@ -94,6 +94,36 @@ TEST(Machine, RunningTimeStandsInSuspendAndBootTimeDoesNot) {
   });
 }
 
+TEST(Machine, BothClocksStandInAPause) {
+  in_world([](Scheduler* scheduler) {
+    Machine machine(scheduler);
+    uint64_t slept_ns = 0, slept_boot_ns = 0, slept_world_ns = 0;
+    Thread process("process", [&] {
+      machine.enter();
+      const uint64_t begin_ns = now_ns(), begin_boot_ns = boot_ns(), begin_world_ns = Scheduler::world_ns();
+      sleep_ms(100);
+      slept_ns = now_ns() - begin_ns;
+      slept_boot_ns = boot_ns() - begin_boot_ns;
+      slept_world_ns = Scheduler::world_ns() - begin_world_ns;
+    });
+    sleep_ms(20);
+    machine.pause();
+    sleep_ms(1'000);
+    machine.go_on();
+    sleep_ms(20);
+    machine.suspend();
+    machine.pause();  // it is suspended already
+    sleep_ms(300);
+    machine.go_on();
+    process.join();
+    EXPECT_GE(slept_ns, 100 * kMs);
+    EXPECT_LT(slept_ns, 110 * kMs);
+    EXPECT_GE(slept_boot_ns, 400 * kMs);
+    EXPECT_LT(slept_boot_ns, 410 * kMs);
+    EXPECT_EQ(slept_boot_ns + 1'000 * kMs, slept_world_ns);
+  });
+}
+
 TEST(Machine, ItsBootClockRunsAtItsOwnRateAndNeverBack) {
   for (const int64_t ppm : {10'000, 0, -10'000}) {
     in_world([ppm](Scheduler* scheduler) {

@@ -169,8 +169,9 @@ uint64_t Scheduler::machine_boot_ns() {
   const Scheduler* const world = outermost();
   const Machine* const machine = world->running_ != nullptr ? world->running_->machine : nullptr;
   if (machine == nullptr) return now_ns();
-  const auto passed_ns = static_cast<int64_t>(world->virtual_ns_ - kVirtualStartNs);
-  return world->virtual_ns_ + static_cast<uint64_t>(passed_ns * machine->fast_ppm_ / 1'000'000);
+  const uint64_t boot_ns = world->virtual_ns_ - machine->stood_ns();
+  const auto passed_ns = static_cast<int64_t>(boot_ns - kVirtualStartNs);
+  return boot_ns + static_cast<uint64_t>(passed_ns * machine->fast_ppm_ / 1'000'000);
 }
 
 void Scheduler::enter(Machine* machine) {

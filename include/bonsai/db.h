@@ -125,6 +125,10 @@ class DB {
   // large as the log needs; one with `?role=dnodes` stores everything else; one with `?role=both` or no role stores
   // both. With `/mnt/pmem/a?role=log,rdma://HOST:PORT/b?role=dnodes` puts become durable on this machine and are
   // offloaded to the other node. The pool stores the roles of its targets.
+  // A remote target may end in `?lease=checked` (with a role: `?role=log&lease=checked`), at each opening: for guests
+  // whose host may pause them while their clocks stand. Each read (a group, a window of a scan) then asks that target's
+  // node whether the pool is still this process's, which is a message and its answer. Else reads rely on the clock. It
+  // has no effect if another target is of this machine.
   // Either all targets exist, or none does and they are created. Data on a remote target is durable on its node, in the
   // persistence domain that its bonsaid was started with; Options::persistence_domain applies to local files only. The
   // log and the free-space tables of a remote target are fetched when it is opened; records are read on demand.

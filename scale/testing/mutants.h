@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulations of the whole store must notice the loss of every one (testing/sim/mutant_test.cc,
-// owner_mutant_test.cc), of those of leases their own test (leases_test.cc).
+// sources. The simulations of the whole store must notice the loss of every one (testing/sim/rules.h), of those of
+// leases their own test, too (leases_test.cc). No bit of persist/testing/mutants.h or store/testing/mutants.h.
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -14,23 +14,26 @@ namespace bonsai::scale {
 using bonsai::testing::mutant;
 
 enum Mutant : uint32_t {
-  kFenceNotAwaited = 1u << 0,      // a fence answers when all is posted, before the nodes have answered
-  kFenceFailureIgnored = 1u << 1,  // a fence that failed answers true
-  kFailureForgotten = 1u << 2,     // after a failure the target goes on
-  kAnswerBeforeFlush = 1u << 3,    // the server answers and flushes nothing
-  kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
-  kOwnerReplaced = 1u << 6,        // the server gives a pool that has an owner to the next one who asks
-  kReadNotAwaited = 1u << 7,       // a read has ended, and its memory is used again, before its READs are complete
-  kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
-  kFlushNotAwaited = 1u << 12,     // the server answers before the pool's flush thread has flushed
-  kSendAgainSkipped = 1u << 15,    // what a connection has left unanswered is taken for durable
-  kReadAgainSkipped = 1u << 16,    // what a connection has left unread is taken for read
-  kLeaseNotChecked = 1u << 17,     // a lease is valid for ever
-  kLeaseByArrival = 1u << 18,      // a grant counts from its arrival
-  kEarlierGrantCovers = 1u << 19,  // a grant that was requested before a read proves who owned the pool then
-  kReplacedGoesOn = 1u << 20,      // an owner that was replaced answers reads
-  kRecordSkipped = 1u << 21,       // every other owner is served before the record that names it is durable
-  kReplacedResumes = 1u << 22,     // a session that was replaced gets the pool back when it resumes
+  kFenceNotAwaited = 1u << 0,       // a fence answers when all is posted, before the nodes have answered
+  kFenceFailureIgnored = 1u << 1,   // a fence that failed answers true
+  kFailureForgotten = 1u << 2,      // after a failure the target goes on
+  kAnswerBeforeFlush = 1u << 3,     // the server answers and flushes nothing
+  kFlushFirstOnly = 1u << 4,        // the server flushes the first range of a request only
+  kStandingClockTrusted = 1u << 5,  // lease=checked changes nothing
+  kOwnerReplaced = 1u << 6,         // the server gives a pool that has an owner to the next one who asks
+  kReadNotAwaited = 1u << 7,        // a read has ended, and its memory is used again, before its READs are complete
+  kCopyUsedAgain = 1u << 11,        // what is being written is given back, and used again, before its WRITE is complete
+  kSendAgainSkipped = 1u << 15,     // what a connection has left unanswered is taken for durable
+  kReadAgainSkipped = 1u << 16,     // what a connection has left unread is taken for read
+  kLeaseNotChecked = 1u << 17,      // a lease is valid for ever
+  kLeaseByArrival = 1u << 18,       // a grant counts from its arrival
+  kEarlierGrantCovers = 1u << 19,   // a grant that was requested before a read proves who owned the pool then
+  kReplacedGoesOn = 1u << 20,       // an owner that was replaced answers reads
+  kRecordSkipped = 1u << 21,        // every other owner is served before the record that names it is durable
+  kReplacedResumes = 1u << 22,      // a session that was replaced gets the pool back when it resumes
+  kRestartNotAwaited = 1u << 23,    // a restarted node does not wait out the lease that its record names
+  kLeaseNotAwaited = 1u << 30,      // a node gives a pool away while its owner's lease runs
+  kFlushNotAwaited = 1u << 31,      // the server answers before the pool's flush thread has flushed
 };
 
 }  // namespace bonsai::scale

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of leases that a test can leave out, one bit each (no bit of scale/testing/mutants.h); the lists in mutants/
-// have the changes of the sources. testing/sim/owner_test.cc must notice the loss of every one.
+// have the changes of the sources. testing/sim/owner_test.cc must notice the loss of every one; lives of two owners, of
+// those that testing/sim/rules.h names.
 #ifndef BONSAI_STORE_TESTING_MUTANTS_H_
 #define BONSAI_STORE_TESTING_MUTANTS_H_
 

@@ -60,6 +60,7 @@ class OwnerLife {
       targets_.push_back({nullptr, nodes_.back().get()});
     }
     for (Computer& each : computers_) each.machine = make_machine();
+    checks_lease_ = dice_.chance(1, 4);
     limit_ms_ = dice_.chance(1, 2) ? 500 + dice_.below(1'000) : 3'000;
     options_.create_if_missing = true;
     options_.pool_bytes = kTargetBytes;
@@ -135,7 +136,7 @@ class OwnerLife {
     trace_ = base::splitmix64(trace_ ^ base::splitmix64(Scheduler::world_ns()));
   }
   StoreNode* make_store() {
-    stores_.push_back(std::make_unique<StoreNode>(&network_, targets_, limit_ms_));
+    stores_.push_back(std::make_unique<StoreNode>(&network_, targets_, limit_ms_, checks_lease_));
     return stores_.back().get();
   }
 
@@ -306,6 +307,11 @@ class OwnerLife {
   }
 
   void halt(Computer* computer, const std::string& who) {
+    if (checks_lease_ && dice_.chance(1, 2)) {
+      ++outcome_.deeds.pauses;
+      note_down(who + " is paused");
+      return computer->machine->pause();
+    }
     const bool suspends = dice_.chance(1, 3);
     ++(suspends ? outcome_.deeds.suspends : outcome_.deeds.stops);
     note_down(who + (suspends ? " is suspended" : " is stopped"));
@@ -475,6 +481,7 @@ class OwnerLife {
   std::vector<std::unique_ptr<Machine>> node_machines_;  // by memory node
   std::vector<std::unique_ptr<MemoryNode>> nodes_;
   std::vector<Target> targets_;
+  bool checks_lease_ = false;
   uint64_t limit_ms_ = 0;  // the owners' fabric_wait_ms_max
   Options options_;
   ClientOptions clients_;
@@ -497,6 +504,7 @@ void OwnerDeeds::add(const OwnerDeeds& other) {
   outlived += other.outlived;
   stops += other.stops;
   suspends += other.suspends;
+  pauses += other.pauses;
   kills += other.kills;
   power_cuts += other.power_cuts;
   node_stops += other.node_stops;

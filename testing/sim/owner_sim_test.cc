@@ -34,17 +34,18 @@ TEST(OwnerSim, EverySeedHasOneOwnerAndReplaysExactly) {
   const auto n = [](uint64_t count) { return static_cast<unsigned long long>(count); };
   std::printf(
       "%llu seeds: %llu answers of %llu owners, of which %llu were asked after they had been replaced; owners: %llu "
-      "stops, %llu suspends, %llu kills, %llu power cuts; nodes: %llu stops, %llu kills, "
+      "stops, %llu suspends, %llu pauses, %llu kills, %llu power cuts; nodes: %llu stops, %llu kills, "
       "%llu power cuts, %llu records lost; %llu cuts; service after %llu ms at most; %llu ms of virtual time\n",
-      n(seeds), n(all.answers), n(all.tenures), n(all.outlived), n(all.stops), n(all.suspends), n(all.kills),
-      n(all.power_cuts), n(all.node_stops), n(all.node_kills), n(all.node_power_cuts), n(all.records_lost), n(all.cuts),
-      n(all.service_ms_max), n(all.virtual_ms));
+      n(seeds), n(all.answers), n(all.tenures), n(all.outlived), n(all.stops), n(all.suspends), n(all.pauses),
+      n(all.kills), n(all.power_cuts), n(all.node_stops), n(all.node_kills), n(all.node_power_cuts),
+      n(all.records_lost), n(all.cuts), n(all.service_ms_max), n(all.virtual_ms));
   add_figure("owner_sim_seeds", seeds);
   add_figure("owner_sim_violations", violations);
   EXPECT_GT(all.answers, 50 * seeds);
   EXPECT_GT(all.tenures, 2 * seeds);
   EXPECT_GT(all.outlived, seeds / 20) << "the simulation does not see replaced owners";
   EXPECT_GT(all.stops + all.suspends, seeds / 2);
+  EXPECT_GT(all.pauses, seeds / 20);
   EXPECT_GT(all.kills + all.power_cuts, seeds / 10);
   EXPECT_GT(all.node_kills + all.node_power_cuts, seeds / 10);
 }

@@ -36,6 +36,7 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
 
 Status StoreNode::open(const Options& options, bool create, const std::vector<scale::TargetRole>& roles) {
   leases_ = std::make_unique<scale::Leases>();
+  if (checks_lease_) leases_->distrust_clock();
   BONSAI_RETURN_IF_ERROR(scale::RemoteLink::make(fabric_, {.limit_ms = limit_ms_, .leases = leases_.get()}, &link_));
   std::vector<std::unique_ptr<base::HookedMedium>> media(targets_.size());
   Status status;

@@ -25,9 +25,13 @@ struct Target {
 
 class StoreNode {
  public:
-  // Requires: all outlive it.
-  StoreNode(rdma::SimNetwork* network, std::vector<Target> targets, uint64_t limit_ms)
-      : network_(*network), fabric_(network->make_fabric()), targets_(std::move(targets)), limit_ms_(limit_ms) {}
+  // Requires: all outlive it. `checks_lease`: of its remote targets.
+  StoreNode(rdma::SimNetwork* network, std::vector<Target> targets, uint64_t limit_ms, bool checks_lease = false)
+      : network_(*network),
+        fabric_(network->make_fabric()),
+        targets_(std::move(targets)),
+        limit_ms_(limit_ms),
+        checks_lease_(checks_lease) {}
 
   // `roles`: of the targets, by number; those that are not named are for all, or what they were created for.
   // Errors: of the product.
@@ -54,6 +58,7 @@ class StoreNode {
   const std::shared_ptr<rdma::Fabric> fabric_;
   const std::vector<Target> targets_;
   const uint64_t limit_ms_;
+  const bool checks_lease_;
   bool has_power_ = true;
   std::unique_ptr<scale::Leases> leases_;
   std::unique_ptr<scale::RemoteLink> link_;
