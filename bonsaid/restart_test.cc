@@ -224,6 +224,35 @@ TEST_F(Restart, BeyondTheBoundUpdatesAreUnavailableAndReadsComeBack) {
   EXPECT_TRUE(db->Put("late", "v").IsUnavailable());
 }
 
+// For machines whose clocks may stand: what is in DRAM is not answered either while the node is silent.
+TEST_F(Restart, WithACheckedLeaseEachReadAsksItsNode) {
+  start();
+  std::unique_ptr<DB> db;
+  ASSERT_EQ("OK", DB::Open(small_pool(60'000), "shm://n/a?lease=checked", &db).ToString());
+  Load load(db.get());
+  load.await(100);
+  kill();
+  start();
+  load.await(100);
+  load.end();
+  EXPECT_EQ(load.failure(), "");
+  load.expect_kept(db.get());
+  db.reset();
+  ASSERT_EQ("OK", DB::Open(small_pool(100), "shm://n/a?lease=checked", &db).ToString());
+  ASSERT_EQ("OK", db->Put("k", "v").ToString());
+  std::string value;
+  EXPECT_EQ("OK", db->Get("k", &value).ToString());
+  daemon_->signal(SIGSTOP);
+  const Status asked = db->Get("k", &value);
+  EXPECT_TRUE(asked.IsUnavailable()) << asked.ToString();
+  daemon_->signal(SIGCONT);
+  for (int tries = 0; tries < 2'000 && !db->Get("k", &value).ok(); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ("OK", db->Get("k", &value).ToString());
+  EXPECT_TRUE(DB::Open(small_pool(100), scratch_.file("b") + "?lease=checked", &db).IsInvalidArgument());
+}
+
 // ---- two owners
 
 // An owner in a process of its own, and what it has printed.
