@@ -313,6 +313,7 @@ class Tests:
             for _ in range(100):
                 if "bonsai-bench" in self.testbed.run("exec", 2, "ls /dev/shm/pools"):
                     break
+                time.sleep(0.2)
             time.sleep(4)
             for _ in range(rounds):
                 self.testbed.run("exec", 2, "busybox killall -9 bonsaid")
