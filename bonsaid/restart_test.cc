@@ -338,7 +338,9 @@ class Replaced : public Restart {
     const Status opened = DB::Open(next, "shm://n/a", &db);
     outcome.replaced = opened.ok();
     EXPECT_TRUE(opened.ok() || (opened.IsBusy() && !waits)) << opened.ToString();
-    if (outcome.replaced) EXPECT_EQ("OK", db->Put("k", "new").ToString());
+    if (outcome.replaced) {
+      EXPECT_EQ("OK", db->Put("k", "new").ToString());
+    }
     const uint64_t after_ns = base::boot_ns();
     const std::string bytes = testing::read_file(pools_ + "/a");
     owner.signal(SIGCONT);

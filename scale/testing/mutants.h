@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulations of the whole store must notice the loss of every one (testing/sim/rules.h), of those of
-// leases their own test, too (leases_test.cc). No bit of persist/testing/mutants.h or store/testing/mutants.h.
+// sources. The simulations of the whole store must notice the loss of those that testing/sim/rules.h names; leases have
+// a test of their own (leases_test.cc). No bit of persist/testing/mutants.h or store/testing/mutants.h.
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 

@@ -44,7 +44,6 @@ inline constexpr NoticedRule kNoticedRules[] = {
     {{scale::kLeaseNotChecked, "a lease is valid for ever"}, kTwoNodes},
     {{scale::kLeaseByArrival, "a grant counts from its arrival"}, kTwoNodes},
     {{scale::kEarlierGrantCovers, "an earlier grant covers a read"}, kTwoNodes},
-    {{scale::kReplacedGoesOn, "a replaced owner answers reads"}, kTwoNodes},
     {{scale::kStandingClockTrusted, "lease=checked relies on the clock"}, kTwoNodes},
     {{store::kGetNotChecked, "gets do not look at the lease"}, kTwoNodes},
     {{store::kMultiGetNotChecked, "groups of gets do not look at the lease"}, kTwoNodes},
