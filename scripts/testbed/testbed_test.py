@@ -331,7 +331,7 @@ class Tests:
         assert running.returncode == 0, printed
         run = next(run for run in json.loads((out / "results.json").read_text())["runs"] if run["workload"] == "a")
         assert run["failures"] == 0 and run["complete"], run
-        waits = {kind: run["latency"][kind] for kind in ("read", "update")}
+        waits = {kind: run["latency_us"][kind] for kind in ("read", "update")}
         print(f"YCSB A over Soft-RoCE for {seconds} s, {rounds} kills, stops and cuts: 0 failed operations,", ", ".join(
             f"{kind}: p99.9 {each['p999']} us, longest {each['max']} us" for kind, each in waits.items()))
 
