@@ -340,8 +340,8 @@ class Tests:
         the first one's answers to what it was asked after that update, and whether the pool has changed since."""
         secret, number = self.start_bonsaid(), self.started
         pool, out = f"{self.SERVED}/pool", f"/run/owner.{number}"
-        owner = f"{secret} {self.programs}/bonsaid_restart_test {how} {pool}"
-        self.testbed.run("exec", 1, f"setsid {owner} >{out} 2>&1 </dev/null & echo $! >{out}.pid")
+        owner = f"{self.programs}/bonsaid_restart_test {how} {pool}"
+        self.testbed.run("exec", 1, f"{secret} setsid {owner} >{out} 2>&1 </dev/null & echo $! >{out}.pid")
 
         def answers(after_ns):
             lines = self.testbed.run("exec", 1, f"cat {out}").splitlines()
@@ -349,7 +349,7 @@ class Tests:
             return [call for call in calls if int(call[1]) > after_ns]
 
         def await_answers(after_ns):
-            for _ in range(150):
+            for _ in range(60):
                 found = answers(after_ns)
                 if {call[0] for call in found} == {"g", "p"} and len(found) >= 10:
                     return found
