@@ -39,7 +39,7 @@ constexpr size_t kOutBytesKept = size_t{64} << 10;  // a larger buffer of replie
 constexpr size_t kAcceptedAtOnce = 64;              // before connections are served again
 constexpr uint64_t kReleaseMs = 1'000;
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr uint64_t kLingerNs = 2 * base::kNsPerSecond;  // for a client to take its last replies
+constexpr uint64_t kLingerNs = 500 * base::kNsPerMs;  // for a client to take its last replies
 constexpr std::string_view kTooMany = "-ERR max number of clients reached\r\n";
 
 struct Connection {
