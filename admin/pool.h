@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/remedy.h"
 #include "admin/text.h"
 #include "bonsai/testing.h"
 
@@ -17,12 +18,6 @@ Status options_from_flags(Options* options);
 
 // Errors: InvalidArgument (--pool is missing).
 Status pool_path(std::string* path);
-
-// The targets that a path names, split at its commas.
-std::vector<std::string> targets_of(const std::string& path);
-
-// Whether another node serves the target, so that this machine's tools cannot examine it.
-bool is_remote(const std::string& target);
 
 // An open pool and the form of its keys.
 struct OpenPool {
@@ -37,9 +32,6 @@ struct OpenPool {
 // program.
 Status open_pool(const Options& options, OpenPool* pool);
 
-// `status`, which is not OK, with more text at the end of its message.
-Status with_text(const Status& status, const std::string& text);
-
 // As open_pool(). If `options` say that a missing pool is to be created, *created is whether this call has created it.
 // If an existing pool has another size than the requested one, standard error says so.
 Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created);
@@ -50,9 +42,6 @@ Status of_missing(const std::string& path);
 // As with_remedy(), after copying the pool `from` to `to`. The advice is about `from` if `status` names one of its
 // targets, and otherwise about `to`.
 Status with_remedy_of_copy(Status status, const std::string& from, const std::string& to);
-
-// `status` with advice for the pool at `path` appended, where this program has a remedy to offer.
-Status with_remedy(Status status, const std::string& path);
 
 }  // namespace bonsai::admin
 

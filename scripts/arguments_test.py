@@ -75,7 +75,7 @@ class Arguments(unittest.TestCase):
 
     def test_run_builds_what_the_readme_uses(self):
         text = (ROOT / "scripts" / "run.sh").read_text()
-        for program in ("bonsai", "bonsai-bench", "bonsaid"):
+        for program in ("bonsai", "bonsai-bench", "bonsaid", "bonsai-server"):
             self.assertRegex(text, rf"--target .*\b{program}(\s|$)")
 
 

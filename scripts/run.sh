@@ -33,7 +33,8 @@ setup build
 # Without the studies, which it does not run, unless the folder is configured already.
 [[ -f build/release/build.ninja ]] ||
   step configure build/logs/release-configure.log cmake --preset release -DBONSAI_STUDIES=OFF
-step build build/logs/release-build.log cmake --build --preset release --target bonsai bonsai-bench bonsaid
+step build build/logs/release-build.log cmake --build --preset release \
+  --target bonsai bonsai-bench bonsaid bonsai-server
 
 echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
 build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"

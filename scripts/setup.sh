@@ -12,7 +12,7 @@ Installs the missing packages of the named groups (default: build).
   build    what compiling the library, the programs and the tests takes
   test     what scripts/test.sh adds: the second compiler, the formatter, the linter
   testbed  what scripts/testbed.sh adds: virtual machines with Soft-RoCE
-  docs     what scripts/api.sh, coverage.sh and instructions.py add
+  docs     what scripts/api.sh, coverage.sh, instructions.py and server-bench.sh add
   --list   prints the packages of the groups with the reason for each; installs nothing
   --check  names what is missing and fails if anything is; installs nothing
 TEXT
@@ -26,6 +26,7 @@ build | g++                 | compiles C++20, with the sanitizer runtimes
 build | pkg-config          | finds libpmem and isa-l
 build | ccache              | a second build of the same source takes seconds
 build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutines of the scheduler
+build | libboost-dev        | Boost.Asio, the connections of bonsai-server
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
 build | libxxhash-dev       | hashes of keys; its header alone is used
@@ -55,9 +56,12 @@ test  | python3             | the style test and the scorecard
 test  | dpkg-dev            | finds what the Debian package depends on
 test  | python3-dev         | compiles the Python package
 test  | python3-venv        | installs the Python package apart
+test  | redis-tools         | redis-cli and redis-benchmark, clients of bonsai-server in its tests
+test  | python3-redis       | a client of bonsai-server in its tests
 test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)
 docs  | gcovr               | the coverage report (scripts/coverage.sh)
+docs  | redis-server        | what bonsai-server is compared with (scripts/server-bench.sh)
 docs  | valgrind            | counts instructions per operation (scripts/instructions.py)
 testbed | qemu-system-x86   | the guests
 testbed | busybox-static    | their first programs

@@ -15,10 +15,14 @@
 #include <vector>
 
 #include "bonsai/options.h"
-#include "bonsaid/testing/child.h"
+#include "testing/child.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
+
+using testing::Child;
+using testing::Ran;
+using testing::run;
 
 // Of a pool whose log is so small that it wraps, and offloading runs, while a test writes.
 inline Options small_pool(uint32_t fabric_wait_ms_max) {

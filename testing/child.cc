@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bonsaid/testing/child.h"
+#include "testing/child.h"
 
 #include "base/check.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "testing/scratch.h"
 
-namespace bonsai::bonsaid {
+namespace bonsai::testing {
 
 Child::Child(const std::string& folder, const std::vector<std::string>& words)
     : streams_{.out = folder + "/out", .err = folder + "/err"} {
   BONSAI_CHECK(base::ChildProcess::start(words, streams_, &process_).ok());
 }
 
-std::string Child::out() const { return testing::read_file(streams_.out); }
-std::string Child::err() const { return testing::read_file(streams_.err); }
+std::string Child::out() const { return read_file(streams_.out); }
+std::string Child::err() const { return read_file(streams_.err); }
 
 bool Child::prints(const std::string& text, uint64_t limit_ms) {
   const auto printed = [&] { return (out() + err()).find(text) != std::string::npos; };
@@ -29,7 +29,7 @@ void Child::signal(int number) { process_->signal(number); }
 int Child::wait(uint64_t limit_ms) { return process_->wait(limit_ms).value_or(-1); }
 
 Ran run(const std::vector<std::string>& words) {
-  const testing::ScratchFolder folder;
+  const ScratchFolder folder;
   Child child(folder.file(""), words);
   Ran ran;
   ran.exit_code = child.wait(60'000);
@@ -38,4 +38,4 @@ Ran run(const std::vector<std::string>& words) {
   return ran;
 }
 
-}  // namespace bonsai::bonsaid
+}  // namespace bonsai::testing

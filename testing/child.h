@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that a test starts, watches and ends. The program never outlives this object.
-#ifndef BONSAI_BONSAID_TESTING_CHILD_H_
-#define BONSAI_BONSAID_TESTING_CHILD_H_
+#ifndef BONSAI_TESTING_CHILD_H_
+#define BONSAI_TESTING_CHILD_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "base/child_process.h"
 
-namespace bonsai::bonsaid {
+namespace bonsai::testing {
 
 class Child {
  public:
@@ -38,6 +38,6 @@ struct Ran {
 // Runs a program to its end.
 Ran run(const std::vector<std::string>& words);
 
-}  // namespace bonsai::bonsaid
+}  // namespace bonsai::testing
 
-#endif  // BONSAI_BONSAID_TESTING_CHILD_H_
+#endif  // BONSAI_TESTING_CHILD_H_

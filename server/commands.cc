@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/commands.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace bonsai::server {
+namespace {
+
+// In the order of names. Each summary is one line of the documents, too (README.md).
+constexpr Command kCommands[] = {
+    {"auth", -2, kOpenToStrangers, 0, 0, 0, "connection", "Gives the password", run_auth},
+    {"client", -2, 0, 0, 0, 0, "connection", "ID, INFO, GETNAME, SETNAME, SETINFO of this connection", run_client},
+    {"command", -1, 0, 0, 0, 0, "server", "COUNT, DOCS, INFO of the commands", run_command},
+    {"config", -2, 0, 0, 0, 0, "server", "GET of settings, by patterns", run_config},
+    {"dbsize", 1, kReads, 0, 0, 0, "server", "Counts all keys, which takes time by their number", run_dbsize},
+    {"del", -2, kWrites, 1, -1, 1, "generic", "Deletes keys; returns how many had a value", run_del},
+    {"echo", 2, 0, 0, 0, 0, "connection", "Returns its argument", run_echo},
+    {"exists", -2, kReads, 1, -1, 1, "generic", "Counts the keys that have a value", run_exists},
+    {"get", 2, kReads, 1, 1, 1, "string", "Returns a value", run_get},
+    {"getrange", 4, kReads, 1, 1, 1, "string", "Returns part of a value", run_getrange},
+    {"hello", -1, kOpenToStrangers, 0, 0, 0, "connection", "Chooses RESP2 or RESP3; AUTH, SETNAME", run_hello},
+    {"info", -1, 0, 0, 0, 0, "server", "Describes server and store, by sections", run_info},
+    {"keys", 2, kReads, 0, 0, 0, "generic", "Returns the keys that match a pattern, in order", run_keys},
+    {"mget", -2, kReads, 1, -1, 1, "string", "Returns many values", run_mget},
+    {"mset", -3, kWrites, 1, -1, 2, "string", "Sets many keys, all or none", run_mset},
+    {"ping", -1, 0, 0, 0, 0, "connection", "Returns PONG, or its argument", run_ping},
+    {"quit", -1, kOpenToStrangers, 0, 0, 0, "connection", "Ends the connection", run_quit},
+    {"range", -3, kReads, 0, 0, 0, "bonsai", "Returns keys and values of a range, in order, as of one moment",
+     run_range},
+    {"reset", 1, kOpenToStrangers, 0, 0, 0, "connection", "Makes the connection as new", run_reset},
+    {"scan", -2, kReads, 0, 0, 0, "generic", "Returns keys in order, part by part", run_scan},
+    {"select", 2, 0, 0, 0, 0, "connection", "Selects database 0, the only one", run_select},
+    {"set", -3, kWrites, 1, 1, 1, "string", "Sets a key to a value", run_set},
+    {"strlen", 2, kReads, 1, 1, 1, "string", "Returns the length of a value", run_strlen},
+    {"substr", 4, kReads, 1, 1, 1, "string", "GETRANGE by its old name", run_getrange},
+    {"time", 1, 0, 0, 0, 0, "server", "Returns the server's time", run_time},
+    {"type", 2, kReads, 1, 1, 1, "generic", "Returns string, or none", run_type},
+    {"unlink", -2, kWrites, 1, -1, 1, "generic", "DEL by another name", run_del},
+};
+
+constexpr size_t kNameBytesMax = 16;
+constexpr size_t kShownBytesMax = 128;
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+const Command* find_command(std::string_view name) {
+  if (name.size() > kNameBytesMax) return nullptr;
+  char buffer[kNameBytesMax];
+  std::transform(name.begin(), name.end(), buffer, lower);
+  const std::string_view wanted(buffer, name.size());
+  const auto* const found = std::lower_bound(std::begin(kCommands), std::end(kCommands), wanted,
+                                             [](const Command& each, std::string_view to) { return each.name < to; });
+  return found != std::end(kCommands) && found->name == wanted ? found : nullptr;
+}
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool parse_integer(std::string_view text, int64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::string unknown_command(std::span<const std::string_view> arguments) {
+  std::string text =
+      "ERR unknown command '" + std::string(arguments[0].substr(0, kShownBytesMax)) + "', with args beginning with: ";
+  const size_t bytes_max = text.size() + kShownBytesMax;
+  for (const std::string_view each : arguments.subspan(1)) {
+    if (text.size() >= bytes_max) break;
+    text.append("'").append(each.substr(0, kShownBytesMax)).append("' ");
+  }
+  return text;
+}
+
+std::string wrong_number_of_arguments(std::string_view name) {
+  return "ERR wrong number of arguments for '" + std::string(name) + "' command";
+}
+
+std::string unknown_subcommand(std::string_view subcommand, std::string_view command) {
+  return "ERR unknown subcommand '" + std::string(subcommand.substr(0, kShownBytesMax)) + "'. This server knows of " +
+         std::string(command) + " what README.md of its room server lists.";
+}
+
+}  // namespace bonsai::server

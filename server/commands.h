@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the server: their table, which COMMAND shows, and what runs each.
+#ifndef BONSAI_SERVER_COMMANDS_H_
+#define BONSAI_SERVER_COMMANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/executor.h"
+
+namespace bonsai::server {
+
+enum CommandFlag : uint8_t {
+  kReads = 1,
+  kWrites = 2,
+  kOpenToStrangers = 4,  // before the password was given
+};
+
+struct Command {
+  std::string_view name;  // in lower case
+  int arity;              // arguments with the name; negative: at least so many
+  uint8_t flags;
+  int first_key, last_key, key_step;  // where keys are among the arguments, as COMMAND shows it; 0: there is none
+  std::string_view group;
+  std::string_view summary;
+  void (*run)(const Call& call);
+};
+
+// All commands, by name.
+std::span<const Command> commands();
+// The command of this name in any case; null: there is none.
+const Command* find_command(std::string_view name);
+
+inline bool takes(const Command& command, size_t arguments) {
+  const auto count = static_cast<int>(arguments);
+  return command.arity >= 0 ? count == command.arity : count >= -command.arity;
+}
+
+// ---- what commands share
+
+// Whether two words are equal but for case.
+bool same_word(std::string_view a, std::string_view b);
+// A whole decimal number. False: it is none, or out of range.
+bool parse_integer(std::string_view text, int64_t* value);
+// Replies of Redis to what it does not take.
+std::string unknown_command(std::span<const std::string_view> arguments);
+std::string wrong_number_of_arguments(std::string_view name);
+std::string unknown_subcommand(std::string_view subcommand, std::string_view command);
+inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+inline constexpr std::string_view kReplyTooLarge =
+    "ERR the reply is larger than --reply_bytes_max of the server; ask for less at a time";
+inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
+
+// ---- key_commands.cc: strings and keys
+void run_get(const Call& call);
+void run_set(const Call& call);
+void run_mget(const Call& call);
+void run_mset(const Call& call);
+void run_del(const Call& call);
+void run_exists(const Call& call);
+void run_strlen(const Call& call);
+void run_getrange(const Call& call);
+void run_type(const Call& call);
+
+// ---- range_commands.cc: many keys in order
+void run_dbsize(const Call& call);
+void run_keys(const Call& call);
+void run_scan(const Call& call);
+void run_range(const Call& call);
+
+// ---- connection_commands.cc
+void run_auth(const Call& call);
+void run_client(const Call& call);
+void run_echo(const Call& call);
+void run_hello(const Call& call);
+void run_ping(const Call& call);
+void run_quit(const Call& call);
+void run_reset(const Call& call);
+void run_select(const Call& call);
+
+// ---- server_commands.cc
+void run_command(const Call& call);
+void run_config(const Call& call);
+void run_info(const Call& call);
+void run_time(const Call& call);
+
+}  // namespace bonsai::server
+
+#endif  // BONSAI_SERVER_COMMANDS_H_

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/with_memory.h"
+#include "server/commands.h"
+
+namespace bonsai::server {
+namespace {
+
+constexpr size_t kValueBytesKept = size_t{64} << 10;  // buffers of larger values are given back
+// Of a client that has not given the password, as Redis has them.
+constexpr size_t kStrangersArguments = 10, kStrangersArgumentBytes = size_t{16} << 10;
+constexpr std::string_view kNoAuthentication = "NOAUTH Authentication required.";
+
+// The part of `value` from `from` to `to`, both inclusive; negative ones count from the end.
+std::string_view part_of(std::string_view value, int64_t from, int64_t to) {
+  const auto size = static_cast<int64_t>(value.size());
+  if (from < 0) from = std::max<int64_t>(from + size, 0);
+  if (to < 0) to = std::max<int64_t>(to + size, 0);
+  to = std::min(to, size - 1);
+  if (from > to || size == 0) return {};
+  return value.substr(static_cast<size_t>(from), static_cast<size_t>(to - from + 1));
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> Executor::make(State* state) {
+  auto made = base::made_or_null([&] { return std::unique_ptr<Executor>(new Executor(state)); });
+  if (made != nullptr && made->session_ == nullptr) made.reset();
+  return made;
+}
+
+Executor::Executor(State* state)
+    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth) {}
+
+RequestLimits Executor::limits_of(const Client& client) const {
+  RequestLimits limits;
+  limits.request_bytes_max = state_.config.request_bytes_max;
+  limits.argument_bytes_max = std::min<uint64_t>(kValueBytesMax, limits.request_bytes_max);
+  if (state_.password.has_value() && !client.authenticated) {
+    limits.arguments_max = kStrangersArguments;
+    limits.argument_bytes_max = kStrangersArgumentBytes;
+  }
+  return limits;
+}
+
+bool Executor::run(Client* client) {
+  running_ = client;
+  const bool has_more = begin(client);
+  running_ = nullptr;
+  return has_more;
+}
+
+bool Executor::begin(Client* client) {
+  while (!client->ending && client->unsent() < kUnsentMax) {
+    const std::string_view bytes = client->in.view();
+    switch (client->parser.parse(bytes, limits_of(*client))) {
+      case RequestParser::Result::kMore:
+        return false;
+      case RequestParser::Result::kBroken:
+        error(client, "ERR " + client->parser.error());
+        state_.counters.closed_broken.fetch_add(1, std::memory_order_relaxed);
+        client->ending = true;
+        return false;
+      case RequestParser::Result::kRequest:
+        client->parser.arguments(bytes, &arguments_);
+        client->in.consume(client->parser.size());
+        client->parser.next();
+        if (!arguments_.empty()) execute(client);
+    }
+  }
+  return !client->ending;
+}
+
+void Executor::execute(Client* client) {
+  state_.counters.commands.fetch_add(1, std::memory_order_relaxed);
+  const Command* const command = find_command(arguments_[0]);
+  const bool stranger = state_.password.has_value() && !client->authenticated;
+  if (stranger && (command == nullptr || (command->flags & kOpenToStrangers) == 0)) {
+    return error(client, kNoAuthentication);
+  }
+  if (command == nullptr) return error(client, unknown_command(arguments_));
+  if (!takes(*command, arguments_.size())) return error(client, wrong_number_of_arguments(command->name));
+  client->last_command = command->name;
+  command->run({*this, state_, *client, arguments_});
+}
+
+void Executor::error(Client* client, std::string_view text) {
+  state_.counters.errors.fetch_add(1, std::memory_order_relaxed);
+  reply(client, [&](Reply& out) { out.error(text); });
+}
+
+uint32_t Executor::next_operation() {
+  if (operations_ == kDepth) finish();
+  return operations_++;
+}
+
+void Executor::wait_for(Client* client, Waiting waiting) {
+  waiting_.push_back(std::move(waiting));
+  ++client->pending;
+}
+
+void Executor::get(Client* client, std::string_view key, Outcome outcome, int64_t from, int64_t to) {
+  const uint32_t operation = next_operation();
+  wait_for(client, {.client = client, .outcome = outcome, .operation = operation, .from = from, .to = to});
+  session_->Get(key, &values_[operation], &statuses_[operation]);
+}
+
+void Executor::put(Client* client, std::string_view key, std::string_view value, Outcome outcome) {
+  const uint32_t operation = next_operation();
+  wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
+  session_->Put(key, value, &statuses_[operation]);
+}
+
+void Executor::remove(Client* client, std::string_view key, Outcome outcome) {
+  const uint32_t operation = next_operation();
+  wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
+  session_->Delete(key, &statuses_[operation]);
+}
+
+void Executor::finish() {
+  session_->Wait();
+  if (operations_ != 0) {
+    state_.counters.groups.fetch_add(1, std::memory_order_relaxed);
+    state_.counters.operations.fetch_add(operations_, std::memory_order_relaxed);
+  }
+  for (const Waiting& waiting : waiting_) {
+    write(waiting);
+    --waiting.client->pending;
+  }
+  waiting_.clear();
+  for (uint32_t i = 0; i < operations_; ++i) {
+    if (values_[i].capacity() > kValueBytesKept) std::string().swap(values_[i]);
+  }
+  operations_ = 0;
+}
+
+void Executor::abandon() {
+  session_->Wait();
+  for (const Waiting& waiting : waiting_) {
+    waiting.client->pending = 0;
+    waiting.client->lost = true;
+  }
+  if (running_ != nullptr) running_->lost = true;
+  running_ = nullptr;
+  waiting_.clear();
+  operations_ = 0;
+}
+
+void Executor::write(const Waiting& waiting) {
+  Client& client = *waiting.client;
+  Reply out(&client.out, client.protocol);
+  if (waiting.outcome == Outcome::kText) {
+    client.out += waiting.text;
+    return;
+  }
+  if (waiting.outcome == Outcome::kArray) {
+    client.array_from = client.out.size();
+    return out.array(static_cast<size_t>(waiting.from));
+  }
+  if (waiting.outcome == Outcome::kSum) {
+    const int64_t sum = std::exchange(client.sum, 0);
+    const Status failed = std::exchange(client.failed, Status());
+    return failed.ok() ? out.integer(sum) : out.error(error_text(failed));
+  }
+  const Status& status = statuses_[waiting.operation];
+  if (waiting.outcome == Outcome::kFound || waiting.outcome == Outcome::kDone) {
+    if (status.ok() && waiting.outcome == Outcome::kFound) ++client.sum;
+    if (!status.ok() && !status.IsNotFound() && client.failed.ok()) client.failed = status;
+    return;
+  }
+  if (!status.ok() && !status.IsNotFound()) {
+    state_.counters.errors.fetch_add(1, std::memory_order_relaxed);
+    return out.error(error_text(status));
+  }
+  write_value(waiting, values_[waiting.operation], status);
+}
+
+void Executor::write_value(const Waiting& waiting, const std::string& value, const Status& status) {
+  Client& client = *waiting.client;
+  Reply out(&client.out, client.protocol);
+  if (waiting.outcome == Outcome::kOk) return out.ok();
+  auto& counter = status.ok() ? state_.counters.hits : state_.counters.misses;
+  counter.fetch_add(1, std::memory_order_relaxed);
+  switch (waiting.outcome) {
+    case Outcome::kElement:
+      if (client.out.size() - client.array_from + value.size() > state_.config.reply_bytes_max) {
+        return out.error(kReplyTooLarge);
+      }
+      return status.ok() ? out.bulk(value) : out.null();
+    case Outcome::kValue:
+      return status.ok() ? out.bulk(value) : out.null();
+    case Outcome::kLength:
+      return out.integer(status.ok() ? static_cast<int64_t>(value.size()) : 0);
+    case Outcome::kPart:
+      return out.bulk(status.ok() ? part_of(value, waiting.from, waiting.to) : "");
+    default:
+      return out.simple(status.ok() ? "string" : "none");
+  }
+}
+
+}  // namespace bonsai::server

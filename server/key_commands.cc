@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands of strings and of single keys. All but MSET become operations of the session.
+#include "server/commands.h"
+
+namespace bonsai::server {
+
+void run_get(const Call& call) { call.executor.get(&call.client, call.args[1], Outcome::kValue); }
+void run_strlen(const Call& call) { call.executor.get(&call.client, call.args[1], Outcome::kLength); }
+void run_type(const Call& call) { call.executor.get(&call.client, call.args[1], Outcome::kType); }
+
+void run_set(const Call& call) {
+  if (call.args.size() == 3) return call.executor.put(&call.client, call.args[1], call.args[2], Outcome::kOk);
+  for (const std::string_view known : {"NX", "XX", "GET", "EX", "PX", "EXAT", "PXAT", "KEEPTTL"}) {
+    if (!same_word(call.args[3], known)) continue;
+    return call.executor.error(&call.client, "ERR SET with " + std::string(known) + " is not supported by this server");
+  }
+  call.executor.error(&call.client, kSyntaxError);
+}
+
+void run_mget(const Call& call) {
+  call.executor.array(&call.client, call.args.size() - 1);
+  for (const std::string_view key : call.args.subspan(1)) call.executor.get(&call.client, key, Outcome::kElement);
+}
+
+void run_mset(const Call& call) {
+  if (call.args.size() % 2 == 0) return call.executor.error(&call.client, wrong_number_of_arguments("mset"));
+  WriteBatch batch;
+  for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.args[i + 1]);
+  call.executor.settle(&call.client);
+  const Status status = call.state.db->Write(batch);
+  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  call.executor.reply(&call.client, [](Reply& out) { out.ok(); });
+}
+
+void run_exists(const Call& call) {
+  for (const std::string_view key : call.args.subspan(1)) call.executor.get(&call.client, key, Outcome::kFound);
+  call.executor.sum(&call.client);
+}
+
+// Of two clients that delete one key at the same time both may count it.
+void run_del(const Call& call) {
+  for (const std::string_view key : call.args.subspan(1)) {
+    call.executor.get(&call.client, key, Outcome::kFound);
+    call.executor.remove(&call.client, key, Outcome::kDone);
+  }
+  call.executor.sum(&call.client);
+}
+
+void run_getrange(const Call& call) {
+  int64_t from = 0, to = 0;
+  if (!parse_integer(call.args[2], &from) || !parse_integer(call.args[3], &to)) {
+    return call.executor.error(&call.client, kNoInteger);
+  }
+  call.executor.get(&call.client, call.args[1], Outcome::kPart, from, to);
+}
+
+}  // namespace bonsai::server

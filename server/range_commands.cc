@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands over many keys, in key order. Each sees the store as of one moment, but SCAN, whose parts see one each.
+// They run to their end before the thread serves other clients.
+#include <algorithm>
+#include <memory>
+
+#include "server/commands.h"
+#include "server/glob.h"
+
+namespace bonsai::server {
+namespace {
+
+constexpr int64_t kScanCountDefault = 10;
+constexpr int64_t kScanCountMax = 10'000;  // a hint, as in Redis
+
+// Keys, or keys and values, of a reply whose number is not known in advance.
+class Rows {
+ public:
+  Rows(const Call& call, bool values)
+      : bytes_max_(call.state.config.reply_bytes_max), values_(values), reply_(&text_, call.client.protocol) {}
+
+  // False: it would be too much.
+  bool add(std::string_view key, std::string_view value) {
+    if (text_.size() + key.size() + (values_ ? value.size() : 0) > bytes_max_) return full_ = true, false;
+    reply_.bulk(key);
+    if (values_) reply_.bulk(value);
+    elements_ += values_ ? 2 : 1;
+    return true;
+  }
+  [[nodiscard]] bool full() const { return full_; }
+  // The array, as a reply.
+  [[nodiscard]] std::string array(int protocol) const {
+    std::string all;
+    Reply(&all, protocol).array(elements_);
+    return all + text_;
+  }
+
+ private:
+  const size_t bytes_max_;
+  const bool values_;
+  std::string text_;
+  Reply reply_;
+  size_t elements_ = 0;
+  bool full_ = false;
+};
+
+// Replies with the rows, or with what went wrong.
+void reply_rows(const Call& call, const Rows& rows, const Status& status) {
+  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (rows.full()) return call.executor.error(&call.client, kReplyTooLarge);
+  call.client.out += rows.array(call.client.protocol);
+}
+
+// ---- SCAN
+
+struct ScanArguments {
+  std::string after;  // empty: from the beginning
+  std::string_view pattern = "*";
+  int64_t count = kScanCountDefault;
+  bool strings = true;  // whether keys of strings are wanted, of which all keys are
+};
+
+// Returns the error; empty: none.
+std::string parse_scan(const Call& call, ScanArguments* scan) {
+  int64_t cursor = 0;
+  if (!parse_integer(call.args[1], &cursor) || cursor < 0) return "ERR invalid cursor";
+  if (cursor != 0 && !call.state.cursors.find(static_cast<uint64_t>(cursor), &scan->after)) {
+    return "ERR invalid cursor: this server did not give it, or it is too old; begin again with 0";
+  }
+  for (size_t i = 2; i < call.args.size(); i += 2) {
+    const std::string_view option = call.args[i];
+    if (i + 1 == call.args.size()) return std::string(kSyntaxError);
+    const std::string_view value = call.args[i + 1];
+    if (same_word(option, "MATCH")) {
+      scan->pattern = value;
+    } else if (same_word(option, "COUNT")) {
+      if (!parse_integer(value, &scan->count)) return std::string(kNoInteger);
+      if (scan->count < 1) return std::string(kSyntaxError);
+      scan->count = std::min(scan->count, kScanCountMax);
+    } else if (same_word(option, "TYPE")) {
+      scan->strings = same_word(value, "string");
+    } else {
+      return std::string(kSyntaxError);
+    }
+  }
+  return "";
+}
+
+// ---- RANGE
+
+// One end of a range, in the form of ZRANGEBYLEX.
+struct End {
+  std::string_view key;
+  bool inclusive = true;
+  bool open = false;  // no bound, which `least` says for which side
+  bool least = false;
+};
+
+bool parse_end(std::string_view text, End* end) {
+  if (text == "-" || text == "+") {
+    end->open = true;
+    end->least = text == "-";
+    return true;
+  }
+  if (!text.starts_with('[') && !text.starts_with('(')) return false;
+  end->inclusive = text[0] == '[';
+  end->key = text.substr(1);
+  return true;
+}
+
+struct RangeArguments {
+  End from, to;        // ascending
+  int64_t limit = -1;  // negative: none
+  bool reverse = false, counts = false;
+};
+
+std::string parse_range(const Call& call, RangeArguments* range) {
+  if (!parse_end(call.args[1], &range->from) || !parse_end(call.args[2], &range->to)) {
+    return "ERR an end of a range is [KEY, (KEY (which leaves KEY out), - or +";
+  }
+  for (size_t i = 3; i < call.args.size(); ++i) {
+    if (same_word(call.args[i], "REV")) {
+      range->reverse = true;
+    } else if (same_word(call.args[i], "COUNT")) {
+      range->counts = true;
+    } else if (same_word(call.args[i], "LIMIT") && i + 1 < call.args.size()) {
+      if (!parse_integer(call.args[++i], &range->limit) || range->limit < 0) return std::string(kNoInteger);
+    } else {
+      return std::string(kSyntaxError);
+    }
+  }
+  if (range->reverse) std::swap(range->from, range->to);
+  return "";
+}
+
+// Whether no key can be in the range.
+bool is_empty(const RangeArguments& range) {
+  return (range.from.open && !range.from.least) || (range.to.open && range.to.least) || range.limit == 0;
+}
+
+// The place after all keys of the range; empty: there is none.
+std::string end_of(const RangeArguments& range) {
+  if (range.to.open) return "";
+  return std::string(range.to.key) + (range.to.inclusive ? std::string(1, '\0') : "");
+}
+
+Status visit_ascending(DB* db, const RangeArguments& range, const ScanOptions& options, Rows* rows) {
+  return db->Scan(options, range.from.open ? "" : range.from.key,
+                  [rows](std::string_view key, std::string_view value) { return rows->add(key, value); });
+}
+
+Status visit_descending(DB* db, const RangeArguments& range, uint64_t limit, Rows* rows) {
+  const std::unique_ptr<Iterator> iterator = db->NewIterator(ReadOptions());
+  if (iterator == nullptr) return Status::NoSpace("there is no memory for an iterator");
+  if (range.to.open) {
+    iterator->SeekToLast();
+  } else if (range.to.inclusive) {
+    iterator->SeekForPrev(range.to.key);
+  } else {
+    iterator->SeekBefore(range.to.key);
+  }
+  const auto inside = [&] {
+    if (range.from.open) return true;
+    return range.from.inclusive ? iterator->key() >= range.from.key : iterator->key() > range.from.key;
+  };
+  for (; limit > 0 && iterator->Valid() && inside(); iterator->Prev(), --limit) {
+    if (!rows->add(iterator->key(), iterator->value())) break;
+  }
+  return iterator->status();
+}
+
+}  // namespace
+
+void run_dbsize(const Call& call) {
+  call.executor.settle(&call.client);
+  uint64_t count = 0;
+  const Status status = call.state.db->Count(ScanOptions(), "", &count);
+  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(count)); });
+}
+
+void run_keys(const Call& call) {
+  call.executor.settle(&call.client);
+  const std::string_view pattern = call.args[1];
+  const std::string prefix = glob_prefix(pattern), end = after_prefix(prefix);
+  ScanOptions options;
+  options.end = end;
+  Rows rows(call, false);
+  const Status status = call.state.db->Scan(options, prefix, [&](std::string_view key, std::string_view) {
+    return !glob_matches(pattern, key) || rows.add(key, {});
+  });
+  reply_rows(call, rows, status);
+}
+
+void run_scan(const Call& call) {
+  call.executor.settle(&call.client);
+  ScanArguments scan;
+  if (const std::string error = parse_scan(call, &scan); !error.empty()) {
+    return call.executor.error(&call.client, error);
+  }
+  const std::string prefix = glob_prefix(scan.pattern), end = after_prefix(prefix);
+  ScanOptions options;
+  options.end = end;
+  options.limit = static_cast<uint64_t>(scan.count);
+  options.from_exclusive = scan.after >= prefix && !scan.after.empty();
+  Rows rows(call, false);
+  uint64_t visited = 0;
+  std::string last;
+  const std::string& from = options.from_exclusive ? scan.after : prefix;
+  const Status status = call.state.db->Scan(options, from, [&](std::string_view key, std::string_view) {
+    if (scan.strings && glob_matches(scan.pattern, key) && !rows.add(key, {})) return false;
+    last = key;
+    return ++visited, true;
+  });
+  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  const bool more = rows.full() || visited == options.limit;
+  const uint64_t cursor = more ? call.state.cursors.give(last) : 0;
+  call.executor.reply(&call.client, [&](Reply& out) {
+    out.array(2);
+    out.bulk(std::to_string(cursor));
+  });
+  call.client.out += rows.array(call.client.protocol);
+}
+
+void run_range(const Call& call) {
+  call.executor.settle(&call.client);
+  RangeArguments range;
+  if (const std::string error = parse_range(call, &range); !error.empty()) {
+    return call.executor.error(&call.client, error);
+  }
+  const std::string end = end_of(range);
+  ScanOptions options;
+  options.end = end;
+  options.from_exclusive = !range.from.open && !range.from.inclusive;
+  if (range.limit >= 0) options.limit = static_cast<uint64_t>(range.limit);
+  const bool empty = is_empty(range) || (!range.to.open && end.empty());
+  if (range.counts) {
+    uint64_t count = 0;
+    const std::string_view from = range.from.open ? "" : range.from.key;
+    const Status status = empty ? Status() : call.state.db->Count(options, from, &count);
+    if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+    return call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(count)); });
+  }
+  Rows rows(call, true);
+  Status status;
+  if (!empty && !range.reverse) status = visit_ascending(call.state.db, range, options, &rows);
+  if (!empty && range.reverse) status = visit_descending(call.state.db, range, options.limit, &rows);
+  reply_rows(call, rows, status);
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all threads of the server share.
+#ifndef BONSAI_SERVER_STATE_H_
+#define BONSAI_SERVER_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "bonsai/db.h"
+#include "server/config.h"
+#include "server/cursors.h"
+
+namespace bonsai::server {
+
+// Counters since the start, and gauges. Each is one atomic that several threads change; they only inform.
+struct Counters {
+  std::atomic<uint64_t> connections{0};  // gauge
+  std::atomic<uint64_t> accepted{0}, refused{0};
+  std::atomic<uint64_t> closed_idle{0}, closed_slow{0}, closed_broken{0};
+  std::atomic<uint64_t> commands{0}, errors{0}, wrong_passwords{0};
+  std::atomic<uint64_t> hits{0}, misses{0};
+  std::atomic<uint64_t> groups{0}, operations{0};  // groups of operations that shared fences; operations in them
+  std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
+};
+
+struct State {
+  State(DB* store, Config configuration, std::optional<Password> secret, uint64_t first_cursor)
+      : db(store), config(std::move(configuration)), password(std::move(secret)), cursors(first_cursor) {}
+
+  DB* const db;
+  const Config config;
+  const std::optional<Password> password;
+  const uint64_t started_ns = base::now_ns();
+  Cursors cursors;
+  Counters counters;
+  std::atomic<uint64_t> clients{0};  // the id of the last one
+};
+
+}  // namespace bonsai::server
+
+#endif  // BONSAI_SERVER_STATE_H_
