@@ -143,15 +143,15 @@ bool sound_layout(const Superblock& sb) {
   const auto at_most = [&sb](uint64_t n, uint64_t unit) { return unit != 0 && n <= sb.target_bytes / unit; };
   return sb.target_count >= 1 && sb.target_count <= scale::kTargetsMax && sb.target_index < sb.target_count &&
          sb.key_format <= static_cast<uint64_t>(KeyFormat::kFixed8) && (sb.roles & kRolesAll) != 0 &&
-         (sb.roles & ~kRolesAll) == 0 && sound_striping(sb) && std::has_single_bit(sb.extent_bytes) && sb.extent_bytes >= kPageBytes &&
-         at_most(sb.extents, sb.extent_bytes) && (sb.extents >= 1) == sb.has(kRoleDnodes) &&
-         std::has_single_bit(sb.segment_bytes) && sb.segment_bytes >= kPageBytes &&
-         at_most(sb.segments, sb.segment_bytes) && sb.segments >= (sb.has(kRoleLog) ? kSegmentsMin : 0) &&
-         (sb.has(kRoleLog) || sb.segments == 0) && sb.extent_table_offset == kExtentTableOffset &&
-         sb.log_table_offset % base::kLineBytes == 0 && sb.log_offset % kPageBytes == 0 &&
-         sb.data_offset % sb.extent_bytes == 0 && sb.log_table_offset <= sb.target_bytes &&
-         sb.log_offset <= sb.target_bytes && sb.data_offset <= sb.target_bytes &&
-         sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
+         (sb.roles & ~kRolesAll) == 0 && sound_striping(sb) && std::has_single_bit(sb.extent_bytes) &&
+         sb.extent_bytes >= kPageBytes && at_most(sb.extents, sb.extent_bytes) &&
+         (sb.extents >= 1) == sb.has(kRoleDnodes) && std::has_single_bit(sb.segment_bytes) &&
+         sb.segment_bytes >= kPageBytes && at_most(sb.segments, sb.segment_bytes) &&
+         sb.segments >= (sb.has(kRoleLog) ? kSegmentsMin : 0) && (sb.has(kRoleLog) || sb.segments == 0) &&
+         sb.extent_table_offset == kExtentTableOffset && sb.log_table_offset % base::kLineBytes == 0 &&
+         sb.log_offset % kPageBytes == 0 && sb.data_offset % sb.extent_bytes == 0 &&
+         sb.log_table_offset <= sb.target_bytes && sb.log_offset <= sb.target_bytes &&
+         sb.data_offset <= sb.target_bytes && sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
          sb.log_table_offset + kSegmentEntriesOffset + sb.segments * sizeof(SegmentEntry) <= sb.log_offset &&
          sb.log_offset + sb.segments * sb.segment_bytes <= sb.data_offset &&
          sb.data_offset + sb.extents * sb.extent_bytes <= sb.target_bytes;

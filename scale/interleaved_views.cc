@@ -14,6 +14,11 @@
 namespace bonsai::scale {
 
 Status InterleavedViews::check(uint64_t unit_bytes, uint64_t targets, uint64_t bytes) {
+  if (unit_bytes < base::kPageBytes) {
+    return Status::InvalidArgument("stripe units of " + std::to_string(unit_bytes) + " bytes are too small to map on " +
+                                   "this machine; units of " + std::to_string(base::kPageBytes) +
+                                   " bytes or more can be mapped: create a pool with those");
+  }
   const uint64_t all = base::multiply_sizes(targets, bytes);
   if (all / unit_bytes <= kPiecesMax) return Status::OK();
   const uint64_t enough = std::bit_ceil(all / kPiecesMax + 1);

@@ -91,6 +91,7 @@ TEST(InterleavedViews, UnitsThatAreTooSmallAreRefused) {
   ASSERT_TRUE(status.IsInvalidArgument()) << status.ToString();
   EXPECT_NE(status.message().find("units of 262144 bytes or more"), std::string::npos) << status.ToString();
   EXPECT_TRUE(InterleavedViews::check(262'144, 4, kGiB).ok());
+  EXPECT_TRUE(InterleavedViews::check(2048, 2, base::kPageBytes).IsInvalidArgument()) << "less than a page";
   const Status vast = InterleavedViews::check(kStripeUnitMax, 64, kPoolBytesMax);
   ASSERT_TRUE(vast.IsInvalidArgument());
   EXPECT_NE(vast.message().find("layout none"), std::string::npos) << vast.ToString();

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/units.h"
 
 namespace bonsai::scale {
 
@@ -24,7 +25,7 @@ Layout::Layout(LayoutChoice kind, std::span<const size_t> ring, uint64_t unit_by
     : kind_(kind), unit_bytes_(unit_bytes), begin_(begin), ring_size_(ring.size()) {
   BONSAI_CHECK(striped() && ring.size() >= 2 && ring.size() <= kTargetsMax);
   BONSAI_CHECK(std::has_single_bit(unit_bytes) && unit_bytes >= kStripeUnitMin && unit_bytes <= kStripeUnitMax);
-  BONSAI_CHECK(begin % kStripeUnitMin == 0);
+  BONSAI_CHECK(begin % base::kPageBytes == 0);
   for (size_t i = 0; i < ring.size(); ++i) {
     BONSAI_CHECK(ring[i] < kTargetsMax && !in_ring(ring[i]));
     ring_[i] = base::checked_narrow<uint8_t>(ring[i]);

@@ -32,8 +32,8 @@ class Layout {
  public:
   // None.
   Layout() = default;
-  // Requires: `kind` is not none; 2 to kTargetsMax targets, each once; `unit_bytes` is a power of two, kStripeUnitMin to
-  // kStripeUnitMax; `begin` is a multiple of kStripeUnitMin.
+  // Requires: `kind` is not none; 2 to kTargetsMax targets, each once; `unit_bytes` is a power of two, kStripeUnitMin
+  // to kStripeUnitMax; `begin` is a multiple of a page.
   Layout(LayoutChoice kind, std::span<const size_t> ring, uint64_t unit_bytes, uint64_t begin);
 
   [[nodiscard]] LayoutChoice kind() const { return kind_; }
@@ -44,9 +44,7 @@ class Layout {
   [[nodiscard]] std::span<const uint8_t> ring() const { return {ring_.data(), ring_size_}; }
   [[nodiscard]] bool in_ring(size_t target) const { return position_[target] != kOutside; }
   // The targets, by bit, that may have bytes which are addressed as this target's.
-  [[nodiscard]] uint64_t places_of(size_t target) const {
-    return in_ring(target) ? ring_bits_ : uint64_t{1} << target;
-  }
+  [[nodiscard]] uint64_t places_of(size_t target) const { return in_ring(target) ? ring_bits_ : uint64_t{1} << target; }
 
   // A bijection. Identity without striping.
   [[nodiscard]] Addr place_of(Addr addr) const {
@@ -82,9 +80,7 @@ class Layout {
     return positions;
   }
 
-  [[nodiscard]] bool moves(Addr addr) const {
-    return striped() && in_ring(addr.target()) && addr.offset() >= begin_;
-  }
+  [[nodiscard]] bool moves(Addr addr) const { return striped() && in_ring(addr.target()) && addr.offset() >= begin_; }
   [[nodiscard]] Addr turned(Addr addr, uint64_t turns) const {
     return {ring_[(position_[addr.target()] + turns) % ring_size_], addr.offset()};
   }
@@ -93,8 +89,8 @@ class Layout {
   uint64_t unit_bytes_ = 0, begin_ = 0;
   uint64_t ring_bits_ = 0;
   size_t ring_size_ = 0;
-  std::array<uint8_t, kTargetsMax> ring_{};                // targets
-  std::array<uint8_t, kTargetsMax> position_ = none();     // in the ring, by target
+  std::array<uint8_t, kTargetsMax> ring_{};             // targets
+  std::array<uint8_t, kTargetsMax> position_ = none();  // in the ring, by target
 };
 
 }  // namespace bonsai::scale

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 
 namespace bonsai::scale {
 namespace {
@@ -25,7 +26,7 @@ Layout random_layout(base::Random& random) {
   while (ring.size() < 2) ring = {0, targets - 1};
   const uint64_t unit = kStripeUnitMin << random.below(std::bit_width(kStripeUnitMax / kStripeUnitMin));
   const auto kind = random.below(2) == 0 ? LayoutChoice::kSoftware : LayoutChoice::kHardware;
-  return {kind, ring, unit, kStripeUnitMin * random.below(1000)};
+  return {kind, ring, unit, base::kPageBytes * random.below(1000)};
 }
 
 // Near a boundary half of the time.

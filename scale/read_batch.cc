@@ -59,8 +59,8 @@ void ReadBatch::read(Addr addr, uint64_t n, const std::byte* to) {
   if (volume_.far(addr.target()) == nullptr) return count(addr, n, 0);
   if (n == 0) return;
   BONSAI_INVARIANT(carried_ != nullptr && volume_.contains(addr, n));  // place() was asked before (7)
-  volume_.layout().each_piece(
-      addr, n, [&](Addr place, uint64_t done, uint64_t bytes) { read_piece(place, bytes, to + done); });
+  volume_.layout().each_piece(addr, n,
+                              [&](Addr place, uint64_t done, uint64_t bytes) { read_piece(place, bytes, to + done); });
 }
 
 void ReadBatch::read_piece(Addr place, uint64_t n, const std::byte* to) {

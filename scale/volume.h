@@ -44,16 +44,16 @@ class Volume {
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
-  // Spreads bytes of the ring's targets from now on: what is addressed there is elsewhere. `layout` may be none, and the
-  // one that counts already. Afterwards the ring's targets have the size of the smallest. Requires: no other thread uses
-  // the volume yet, no reads are in flight, and nothing was read or written that the layout moves.
-  // Errors: InvalidArgument (targets that are not all mapped or all far; hardware, of far ones), those of
+  // Spreads bytes of the ring's targets from now on: what is addressed there is elsewhere. `layout` may be none, and
+  // the one that counts already. Afterwards the ring's targets have the size of the smallest. Requires: no other thread
+  // uses the volume yet, no reads are in flight, and nothing was read or written that the layout moves. Errors:
+  // InvalidArgument (targets that are not all mapped or all far; hardware, of far ones), those of
   // InterleavedViews::make(). Nothing has changed then.
   [[nodiscard]] Status lay_out(const Layout& layout);
   [[nodiscard]] const Layout& layout() const { return layout_; }
 
-  // The bytes at `addr`, for reading in place, up to the end of their piece (piece_bytes()). Requires: they are in their
-  // target (contains()), and on a far one fetch() was called for them.
+  // The bytes at `addr`, for reading in place, up to the end of their piece (piece_bytes()). Requires: they are in
+  // their target (contains()), and on a far one fetch() was called for them.
   [[nodiscard]] const std::byte* resident(Addr addr) const {
     const Addr place = layout_.place_of(addr);
     return homes_[place.target()] + place.offset();
@@ -184,8 +184,7 @@ class VolumeOf final : public Volume {
     });
   }
   void flush(Addr addr, size_t n, const base::Site& site) override {
-    each_piece(addr, n,
-               [&](Medium& medium, std::byte* at, size_t, size_t bytes) { medium.flush(at, bytes, site); });
+    each_piece(addr, n, [&](Medium& medium, std::byte* at, size_t, size_t bytes) { medium.flush(at, bytes, site); });
   }
 
   // One fence instruction serves every directly mapped target; other media are fenced one by one.

@@ -307,14 +307,16 @@ class Opener {
     const uint64_t unit = t_.pool.superblocks[0].unit_bytes;
     const std::string& first = (*t_.targets)[0].name();
     if (options_.layout != LayoutChoice::kNone && options_.layout != layout.kind()) {
-      return Status::InvalidArgument(first + " was created with layout=" + std::string(scale::layout_text(layout.kind())) +
+      return Status::InvalidArgument(first +
+                                     " was created with layout=" + std::string(scale::layout_text(layout.kind())) +
                                      "; open it without a layout, or with that one");
     }
     if (options_.stripe_unit_bytes != 0 && options_.stripe_unit_bytes != unit) {
-      return Status::InvalidArgument(first + (unit == 0 ? " is not striped; open it"
-                                                        : " has stripe units of " + std::to_string(unit) +
-                                                              " bytes; open it with those, or") +
-                                     " without stripe_unit_bytes");
+      return Status::InvalidArgument(
+          first +
+          (unit == 0 ? " is not striped; open it"
+                     : " has stripe units of " + std::to_string(unit) + " bytes; open it with those, or") +
+          " without stripe_unit_bytes");
     }
     return layout.striped() ? t_.targets->check_one_way(layout.ring()) : Status::OK();
   }

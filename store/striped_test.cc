@@ -164,8 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Media, StripedStore,
                          ::testing::Values(Kind{"files", TestMedium::kNone, false},
                                            Kind{"shadow", TestMedium::kShadow, false},
                                            Kind{"emulator", TestMedium::kEmulator, false},
-                                           Kind{"far", TestMedium::kFar, false},
-                                           Kind{"node", TestMedium::kNone, true}),
+                                           Kind{"far", TestMedium::kFar, false}, Kind{"node", TestMedium::kNone, true}),
                          [](const auto& kind) { return kind.param.name; });
 
 // Units of one value are on all targets, and what is addressed as one target's is not all there.
@@ -180,6 +179,21 @@ TEST_F(Striped, BytesAreSpreadOverAllTargets) {
     const auto there = static_cast<uint64_t>(std::count(content.begin(), content.end(), 'L'));
     EXPECT_GE(there, 95 * kKiB) << i;
     EXPECT_LE(there, 105 * kKiB) << i;
+  }
+}
+
+// Far targets are not mapped, so that units may be smaller than pages.
+TEST_F(Striped, UnitsOfAFarPoolMayBeBlocks) {
+  for (const bool remote : {false, true}) {
+    model_.clear();
+    const std::string path = pool(3, remote);
+    const TestMedium medium = remote ? TestMedium::kNone : TestMedium::kFar;
+    ASSERT_EQ("OK", open(path, striped(kStripeUnitMin), medium).ToString());
+    fill();
+    expect_model();
+    ASSERT_EQ("OK", open(path, Options(), medium).ToString());
+    expect_model();
+    ASSERT_EQ("OK", db_->Close().ToString());
   }
 }
 
@@ -216,7 +230,7 @@ TEST_F(Striped, HardwareIsTheSameBytesHere) {
 }
 
 TEST_F(Striped, WhatCannotBeStripedIsRefused) {
-  for (const uint64_t unit : {1u, 256u, 2048u, 4097u, 12'288u, 2u << 20}) {
+  for (const uint64_t unit : {1u, 128u, 4097u, 12'288u, 2u << 20}) {
     expect_refused(pool(2), striped(unit), "stripe_unit_bytes");
   }
   Options options = striped();
@@ -229,6 +243,7 @@ TEST_F(Striped, WhatCannotBeStripedIsRefused) {
   expect_refused(scratch_.file("a") + ",near://node/b", striped(), "all of this machine");
   const Island other("other");
   expect_refused("near://node/a,other://node/b", striped(), "different ways");
+  expect_refused(pool(2), striped(2048), "too small to map");
   options = striped();
   options.pool_bytes = 256 * kMiB;
   expect_refused(pool(2), options, "too small to map");

@@ -60,7 +60,7 @@ enum class LayoutChoice : uint8_t {
   kSoftware = 1,  // units of `stripe_unit_bytes` take turns among all targets with dnodes: a request for each unit
   kHardware = 2,  // the same bytes, translated below the store: one request spans targets. Of this machine only
 };
-inline constexpr uint64_t kStripeUnitMin = 4096;
+inline constexpr uint64_t kStripeUnitMin = 256;
 inline constexpr uint64_t kStripeUnitMax = uint64_t{1} << 20;
 inline constexpr uint64_t kStripeUnitDefault = uint64_t{64} << 10;
 
@@ -89,8 +89,8 @@ struct Options {
   // striped pool has at least two targets with dnodes, all of this machine or all on nodes over one fabric; of targets
   // of different sizes the smallest counts.
   LayoutChoice layout = LayoutChoice::kNone;
-  // Of a striped pool: a power of two, kStripeUnitMin to kStripeUnitMax. Targets of this machine need at least a
-  // 32,000th of their size together; 0 = kStripeUnitDefault when creating, the pool's own when opening.
+  // Of a striped pool: a power of two, kStripeUnitMin to kStripeUnitMax. Targets of this machine need at least a page,
+  // and a 32,000th of their size together; 0 = kStripeUnitDefault when creating, the pool's own when opening.
   uint64_t stripe_unit_bytes = 0;
 
   // ---- the medium
