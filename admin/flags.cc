@@ -12,6 +12,11 @@ DEFINE_string(bytes, "1G",
               "SIZE|size of each target of a new pool, e.g. 64M, 1G; of a copy by default twice what its records need");
 DEFINE_string(log_bytes, "0", "SIZE|part of a new pool that is log; 0: a tenth");
 DEFINE_string(key, "bytes", "bytes|fixed8|keys of a new pool: byte strings, or 64-bit integers given in decimal");
+DEFINE_string(
+    layout, "none",
+    "none|software|hardware|of a new pool of several targets: whether units of data take turns among them, split by "
+    "the client (software) or by address translation (hardware)");
+DEFINE_string(unit, "64K", "SIZE|units of a striped pool, a power of two from 256 to 1M");
 DEFINE_string(durability, "durable", "durable|buffered|when updates are safe: on return, or within 10 ms");
 DEFINE_string(domain, "auto", "auto|adr|eadr|which stores survive a crash: flushed lines (adr) or all (eadr)");
 DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes of --pool are written; all but auto are for tests");

@@ -12,6 +12,8 @@ DECLARE_bool(create);
 DECLARE_string(bytes);
 DECLARE_string(log_bytes);
 DECLARE_string(key);
+DECLARE_string(layout);
+DECLARE_string(unit);
 DECLARE_string(durability);
 DECLARE_string(domain);
 DECLARE_string(medium);

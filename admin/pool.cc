@@ -29,6 +29,8 @@ Status parse_choice(const char* flag, const std::string& text, const std::array<
 
 constexpr std::array<std::pair<const char*, KeyFormat>, 2> kKeyFormats = {
     {{"bytes", KeyFormat::kBytes}, {"fixed8", KeyFormat::kFixed8}}};
+constexpr std::array<std::pair<const char*, LayoutChoice>, 3> kLayouts = {
+    {{"none", LayoutChoice::kNone}, {"software", LayoutChoice::kSoftware}, {"hardware", LayoutChoice::kHardware}}};
 constexpr std::array<std::pair<const char*, Durability>, 2> kDurabilities = {
     {{"durable", Durability::kDurable}, {"buffered", Durability::kBuffered}}};
 constexpr std::array<std::pair<const char*, PersistenceDomain>, 3> kDomains = {
@@ -44,6 +46,10 @@ Status options_from_flags(Options* options) {
   if (status.ok()) status = parse_choice("domain", FLAGS_domain, kDomains, &options->persistence_domain);
   if (status.ok()) status = parse_size(FLAGS_bytes, "--bytes", &options->pool_bytes);
   if (status.ok()) status = parse_size(FLAGS_log_bytes, "--log_bytes", &options->log_bytes);
+  if (status.ok()) status = parse_choice("layout", FLAGS_layout, kLayouts, &options->layout);
+  if (status.ok() && (options->layout != LayoutChoice::kNone || flag_given("unit"))) {
+    status = parse_size(FLAGS_unit, "--unit", &options->stripe_unit_bytes);
+  }
   options->create_if_missing = FLAGS_create;
   options->any_key_format = !flag_given("key");
   options->fabric_secret_file = FLAGS_secret_file;

@@ -66,9 +66,20 @@ std::string used_of(uint64_t used, uint64_t all) {
   return human_size(used) + " of " + human_size(all) + " (" + std::to_string(percent) + " %)";
 }
 
+const char* layout_name(LayoutChoice layout) {
+  return layout == LayoutChoice::kNone ? "none" : layout == LayoutChoice::kSoftware ? "software" : "hardware";
+}
+
+std::string layout_of(const Stats& stats) {
+  const std::string name = layout_name(stats.layout);
+  return stats.stripe_unit_bytes == 0 ? name : name + ", units of " + human_size(stats.stripe_unit_bytes);
+}
+
 Json stat_json(const Stats& stats) {
   Json json = {{"pool", FLAGS_pool}, {"medium", stats.medium}, {"emulated", stats.emulated}};
   json["key_format"] = key_format_name(stats.key_format);
+  json["layout"] = layout_name(stats.layout);
+  json["stripe_unit_bytes"] = stats.stripe_unit_bytes;
   for (const StatsField& field : kStatsFields) json[std::string(field.name)] = stats.*field.member;
   return json;
 }
@@ -76,8 +87,8 @@ Json stat_json(const Stats& stats) {
 std::string stat_table(const Stats& stats) {
   std::string text =
       row("pool", FLAGS_pool) + row("medium", stats.medium) + row("keys", key_format_name(stats.key_format)) +
-      row("targets", std::to_string(stats.targets)) + row("pool size", human_size(stats.pool_bytes)) +
-      row("log", used_of(stats.log_bytes_used, stats.log_bytes)) +
+      row("targets", std::to_string(stats.targets)) + row("layout", layout_of(stats)) +
+      row("pool size", human_size(stats.pool_bytes)) + row("log", used_of(stats.log_bytes_used, stats.log_bytes)) +
       row("data", used_of(stats.data_bytes_used, stats.data_bytes)) + row("DRAM", human_size(stats.dram_bytes)) +
       row("bnodes", std::to_string(stats.bnodes)) + row("dnodes", std::to_string(stats.dnodes)) +
       row("records in dnodes", std::to_string(stats.dnode_records));

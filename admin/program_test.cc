@@ -142,6 +142,21 @@ TEST_F(Program, PoolsMayHaveSeveralTargets) {
   EXPECT_EQ(nlohmann::json::parse(run_program({"stat", two, "--json"}).out)["targets"], 2);
 }
 
+TEST_F(Program, PoolsMayBeStriped) {
+  const std::string two = "--pool=" + folder_.file("t0") + "," + folder_.file("t1");
+  EXPECT_EQ(run_program({"create", two, "--bytes=16M", "--layout=both"}).exit_code, 2);
+  EXPECT_EQ(run_program({"create", two, "--bytes=16M", "--layout=software", "--unit=12K"}).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("t0")));
+  ASSERT_EQ(run_program({"create", two, "--bytes=16M", "--layout=software", "--unit=8K"}).exit_code, 0);
+  ASSERT_EQ(run_program({"put", two, "a", "1"}).exit_code, 0);
+  EXPECT_EQ(run_program({"get", two, "a"}).out, "1\n");
+  EXPECT_NE(run_program({"stat", two}).out.find("software, units of 8.0 KiB"), std::string::npos);
+  const auto json = nlohmann::json::parse(run_program({"stat", two, "--json"}).out);
+  EXPECT_EQ(json["layout"], "software");
+  EXPECT_EQ(json["stripe_unit_bytes"], 8192);
+  EXPECT_EQ(run_program({"check", two}).exit_code, 0);
+}
+
 TEST_F(Program, RemoveTakesAPoolAndNothingElse) {
   create();
   const std::string other = folder_.write("other", std::string(1 << 16, 'x'));

@@ -60,7 +60,9 @@ struct Superblock {
   uint64_t crc;  // CRC32C of all before; up to here the superblock is the same in every version
   // ---- since version 4
   uint64_t roles;         // what the target is for: kRoleLog, kRoleDnodes
-  uint64_t replicas[14];  // reserved for naming other targets with the same bytes; zeros so far
+  uint64_t layout;        // bonsai::LayoutChoice: where the bytes of data areas are (scale/layout.h)
+  uint64_t unit_bytes;    // of a striped pool
+  uint64_t replicas[12];  // reserved for naming other targets with the same bytes; zeros so far
   uint64_t check;         // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }

@@ -121,6 +121,7 @@ TEST_F(FormatPage, TablesOfStructures) {
                 FIELD(Superblock, segment_bytes), FIELD(Superblock, segments),
                 FIELD(Superblock, data_offset),   FIELD(Superblock, log_table_offset),
                 FIELD(Superblock, crc),           FIELD(Superblock, roles),
+                FIELD(Superblock, layout),        FIELD(Superblock, unit_bytes),
                 FIELD(Superblock, replicas),      FIELD(Superblock, check)});
   expect_table("Entry of the log table", sizeof(SegmentEntry),
                {FIELD(SegmentEntry, end), FIELD(SegmentEntry, sequence)});

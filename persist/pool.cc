@@ -126,6 +126,19 @@ std::vector<ExtentGeometry> Pool::geometry() const {
   return geometry;
 }
 
+// Striping begins where the data area of each target has begun.
+scale::Layout Pool::layout() const {
+  if (layout_choice() == LayoutChoice::kNone) return {};
+  std::vector<size_t> ring;
+  uint64_t begin = 0;
+  for (const Superblock& sb : superblocks) {
+    if (!sb.has(kRoleDnodes)) continue;
+    ring.push_back(sb.target_index);
+    begin = std::max(begin, sb.data_offset);
+  }
+  return {layout_choice(), ring, superblocks[0].unit_bytes, begin};
+}
+
 size_t Pool::log_home() const {
   size_t target = 0;
   while (!superblocks[target].has(kRoleLog)) ++target;
@@ -214,6 +227,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   for (Superblock& sb : pool.superblocks) std::copy_n(pool_id, 2, sb.pool_id);
   pool.versions.assign(pool.superblocks.size(), kFormatVersion);
   volume.bind(pool_identity(pool_id));
+  BONSAI_RETURN_IF_ERROR(volume.lay_out(pool.layout()));
   BONSAI_RETURN_IF_ERROR(fetch_heads(volume, pool));
   for (const Superblock& sb : pool.superblocks) fill_target(volume, sb);
   Space space;
@@ -275,6 +289,7 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
   }
   BONSAI_RETURN_IF_ERROR(verify_together(pool->superblocks, paths));
   volume.bind(pool_identity(pool->superblocks[0].pool_id));
+  BONSAI_RETURN_IF_ERROR(volume.lay_out(pool->layout()));
   BONSAI_RETURN_IF_ERROR(fetch_heads(volume, *pool));
   return check_openings(volume, paths, pool);
 }

@@ -40,6 +40,9 @@ struct Pool {
 
   [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
   [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
+  // Where the bytes of data areas are.
+  [[nodiscard]] LayoutChoice layout_choice() const { return static_cast<LayoutChoice>(superblocks[0].layout); }
+  [[nodiscard]] scale::Layout layout() const;
   // The first target with a log: run state and closed epochs are there.
   [[nodiscard]] size_t log_home() const;
   [[nodiscard]] scale::Addr state(uint64_t offset) const { return {log_home(), offset}; }
@@ -62,7 +65,8 @@ struct Pool {
 
 // Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random;
 // `roles` has one word for each target (kRole...), or none: all are for all. Errors: InvalidArgument (too small, log
-// too large, no target for one of the two), IoError (the volume has failed), Unavailable.
+// too large, no target for one of the two, too few to stripe), those of Volume::lay_out(), IoError (the volume has
+// failed), Unavailable.
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
                    std::vector<uint64_t> roles = {});
 
@@ -75,11 +79,11 @@ bool is_unfinished(std::span<const std::byte> first_bytes);
 // holds_no_pool() for a target whose first kFirstBytes, or all bytes, are resident.
 bool holds_no_pool(const scale::Volume& volume, size_t target);
 
-// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
-// Afterwards all bytes before the data area are resident: superblocks, state, tables and log. A pool of an older
-// version is read as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer version),
-// Corruption (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one:
-// opening.h), Unavailable.
+// Reads and verifies the superblocks, and binds the volume to the pool and its layout. `paths` name the targets in
+// messages. Afterwards all bytes before the data area are resident: superblocks, state, tables and log. A pool of an
+// older version is read as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer
+// version), Corruption (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one:
+// opening.h), Unavailable, those of Volume::lay_out().
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
 // Reads the superblock of one target from the newer sound copy. `path` names it in messages. Requires: the first

@@ -166,9 +166,12 @@ class Recovery {
 
   void write_again(Addr at, uint64_t bytes) {
     scale::Volume& volume = store_.volume();
-    again_.assign(volume.resident(at), volume.resident(at) + bytes);
-    volume.copy(at, again_.data(), bytes);
-    volume.flush(at, bytes, kSiteRecovered);
+    for (uint64_t piece = 0; bytes > 0; at = at + piece, bytes -= piece) {
+      piece = volume.piece_bytes(at, bytes);
+      again_.assign(volume.resident(at), volume.resident(at) + piece);
+      volume.copy(at, again_.data(), piece);
+      volume.flush(at, piece, kSiteRecovered);
+    }
   }
 
   // A header that a crash has torn, or left under the mark of the slot's last owner, was never committed and may have

@@ -47,6 +47,25 @@ Status share_out(const Options& options, std::span<const uint64_t> bytes, std::s
   return Status::OK();
 }
 
+// Where the bytes of dnodes will be; the same on all targets.
+Status set_layout(const Options& options, std::span<const uint64_t> roles, Superblock* sb) {
+  if (options.layout == LayoutChoice::kNone) return Status::OK();
+  const auto data = std::count_if(roles.begin(), roles.end(), [](uint64_t role) { return (role & kRoleDnodes) != 0; });
+  if (data < 2) {
+    return Status::InvalidArgument("a striped pool has two targets with dnodes or more, not " + std::to_string(data) +
+                                   "; name more targets, or use layout none");
+  }
+  sb->layout = static_cast<uint64_t>(options.layout);
+  sb->unit_bytes = options.stripe_unit_bytes != 0 ? options.stripe_unit_bytes : kStripeUnitDefault;
+  return Status::OK();
+}
+
+bool sound_striping(const Superblock& sb) {
+  if (sb.layout == static_cast<uint64_t>(LayoutChoice::kNone)) return sb.unit_bytes == 0;
+  return sb.layout <= static_cast<uint64_t>(LayoutChoice::kHardware) && sb.target_count >= 2 &&
+         std::has_single_bit(sb.unit_bytes) && sb.unit_bytes >= kStripeUnitMin && sb.unit_bytes <= kStripeUnitMax;
+}
+
 // Lays out one target, whose roles are set. Returns false if it is too small for them.
 bool lay_out(uint64_t bytes, const Shares& shares, Superblock* sb) {
   sb->target_bytes = sb->has(kRoleDnodes) ? shares.data_target_bytes : bytes / kPageBytes * kPageBytes;
@@ -97,6 +116,7 @@ Status lay_out_pool(const Options& options, std::span<const uint64_t> bytes, std
     sb.target_count = base::checked_narrow<uint32_t>(roles.size());
     sb.key_format = base::checked_narrow<uint32_t>(options.key_format);
     sb.roles = roles[i];
+    BONSAI_RETURN_IF_ERROR(set_layout(options, roles, &sb));
     if (!lay_out(bytes[i], shares, &sb)) {
       return too_small(options, sb.has(kRoleDnodes) ? shares.data_target_bytes : bytes[i], sb);
     }
@@ -123,15 +143,15 @@ bool sound_layout(const Superblock& sb) {
   const auto at_most = [&sb](uint64_t n, uint64_t unit) { return unit != 0 && n <= sb.target_bytes / unit; };
   return sb.target_count >= 1 && sb.target_count <= scale::kTargetsMax && sb.target_index < sb.target_count &&
          sb.key_format <= static_cast<uint64_t>(KeyFormat::kFixed8) && (sb.roles & kRolesAll) != 0 &&
-         (sb.roles & ~kRolesAll) == 0 && std::has_single_bit(sb.extent_bytes) && sb.extent_bytes >= kPageBytes &&
-         at_most(sb.extents, sb.extent_bytes) && (sb.extents >= 1) == sb.has(kRoleDnodes) &&
-         std::has_single_bit(sb.segment_bytes) && sb.segment_bytes >= kPageBytes &&
-         at_most(sb.segments, sb.segment_bytes) && sb.segments >= (sb.has(kRoleLog) ? kSegmentsMin : 0) &&
-         (sb.has(kRoleLog) || sb.segments == 0) && sb.extent_table_offset == kExtentTableOffset &&
-         sb.log_table_offset % base::kLineBytes == 0 && sb.log_offset % kPageBytes == 0 &&
-         sb.data_offset % sb.extent_bytes == 0 && sb.log_table_offset <= sb.target_bytes &&
-         sb.log_offset <= sb.target_bytes && sb.data_offset <= sb.target_bytes &&
-         sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
+         (sb.roles & ~kRolesAll) == 0 && sound_striping(sb) && std::has_single_bit(sb.extent_bytes) &&
+         sb.extent_bytes >= kPageBytes && at_most(sb.extents, sb.extent_bytes) &&
+         (sb.extents >= 1) == sb.has(kRoleDnodes) && std::has_single_bit(sb.segment_bytes) &&
+         sb.segment_bytes >= kPageBytes && at_most(sb.segments, sb.segment_bytes) &&
+         sb.segments >= (sb.has(kRoleLog) ? kSegmentsMin : 0) && (sb.has(kRoleLog) || sb.segments == 0) &&
+         sb.extent_table_offset == kExtentTableOffset && sb.log_table_offset % base::kLineBytes == 0 &&
+         sb.log_offset % kPageBytes == 0 && sb.data_offset % sb.extent_bytes == 0 &&
+         sb.log_table_offset <= sb.target_bytes && sb.log_offset <= sb.target_bytes &&
+         sb.data_offset <= sb.target_bytes && sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
          sb.log_table_offset + kSegmentEntriesOffset + sb.segments * sizeof(SegmentEntry) <= sb.log_offset &&
          sb.log_offset + sb.segments * sb.segment_bytes <= sb.data_offset &&
          sb.data_offset + sb.extents * sb.extent_bytes <= sb.target_bytes;
@@ -157,6 +177,10 @@ Status verify_version(const Superblock& sb, const std::string& path) {
   if (replicas) {
     return Status::NotSupported(path +
                                 " has replicas, which this program does not support; open it with a newer Bonsai");
+  }
+  if (sb.layout > static_cast<uint64_t>(LayoutChoice::kHardware)) {
+    return Status::NotSupported(path + " has layout " + std::to_string(sb.layout) +
+                                ", which this program does not support; open it with a newer Bonsai");
   }
   return Status::OK();
 }
@@ -228,7 +252,8 @@ Status verify_together(const std::vector<Superblock>& superblocks, const std::ve
     roles |= sb.roles;
     if (log == nullptr && sb.has(kRoleLog)) log = &sb;
     const bool agrees = sb.key_format == first.key_format && sb.extent_bytes == first.extent_bytes &&
-                        sb.segment_bytes == first.segment_bytes && (!sb.has(kRoleLog) || sb.segments == log->segments);
+                        sb.segment_bytes == first.segment_bytes && sb.layout == first.layout &&
+                        sb.unit_bytes == first.unit_bytes && (!sb.has(kRoleLog) || sb.segments == log->segments);
     if (!agrees) {
       return Status::Corruption(paths[i] + ": its superblock contradicts that of " + paths[0] +
                                 "; restore the whole file");

@@ -16,7 +16,7 @@ namespace bonsai::persist {
 
 // Lays out a new pool over targets of these sizes and roles (kRole..., one for each target). The smallest target with
 // dnodes determines the sizes that all have in common; a target that has only a log uses what the log needs. Everything
-// but the pool's id is set. Errors: InvalidArgument (no log, no dnodes, too small for them).
+// but the pool's id is set. Errors: InvalidArgument (no log, no dnodes, too small for them, too few to stripe).
 Status lay_out_pool(const Options& options, std::span<const uint64_t> bytes, std::span<const uint64_t> roles,
                     std::vector<Superblock>* superblocks);
 

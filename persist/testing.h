@@ -122,7 +122,7 @@ class MemoryMedium final : public base::HookedMedium {
 
  private:
   static std::byte* map(size_t bytes) {
-    void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     BONSAI_CHECK(at != MAP_FAILED);
     return static_cast<std::byte*>(at);
   }

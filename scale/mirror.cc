@@ -21,8 +21,9 @@ uint64_t to_pages(uint64_t bytes) { return base::round_up(bytes, kPageBytes); }
 }  // namespace
 
 Status Mirror::make(std::shared_ptr<rdma::Fabric> fabric, const std::string& name, uint64_t bytes,
-                    std::shared_ptr<Mirror>* mirror) {
-  void* const at = ::mmap(nullptr, to_pages(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                    std::shared_ptr<Mirror>* mirror, bool shared) {
+  const int flags = (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const at = ::mmap(nullptr, to_pages(bytes), PROT_NONE, flags, -1, 0);
   if (at == MAP_FAILED) {
     return Status::NoSpace("no addresses for the " + std::to_string(bytes) + " bytes of " + name +
                            "; raise the limit of address space (ulimit -v)");

@@ -25,9 +25,10 @@ namespace bonsai::scale {
 
 class Mirror {
  public:
-  // Reserves the addresses; nothing can be touched yet. `name`: of the target, for messages. Errors: NoSpace.
+  // Reserves the addresses; nothing can be touched yet. `name`: of the target, for messages. `shared`: its pages can be
+  // mapped once more (interleaved_views.h). Errors: NoSpace.
   static Status make(std::shared_ptr<rdma::Fabric> fabric, const std::string& name, uint64_t bytes,
-                     std::shared_ptr<Mirror>* mirror);
+                     std::shared_ptr<Mirror>* mirror, bool shared = false);
   ~Mirror();
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;

@@ -39,7 +39,7 @@ struct ReadBatch::Carried {
 
 const std::byte* ReadBatch::place(Addr addr, uint64_t n) {
   base::FarReads* const far = volume_.far(addr.target());
-  if (far == nullptr) return volume_.resident(addr);
+  if (far == nullptr) return volume_.mapped(addr);
   BONSAI_INVARIANT(volume_.contains(addr, n));
   if (carried_ == nullptr) carried_ = new Carried();
   Carried& c = *carried_;
@@ -59,19 +59,30 @@ void ReadBatch::read(Addr addr, uint64_t n, const std::byte* to) {
   if (volume_.far(addr.target()) == nullptr) return count(addr, n, 0);
   if (n == 0) return;
   BONSAI_INVARIANT(carried_ != nullptr && volume_.contains(addr, n));  // place() was asked before (7)
+  volume_.layout().each_piece(addr, n,
+                              [&](Addr place, uint64_t done, uint64_t bytes) { read_piece(place, bytes, to + done); });
+}
+
+void ReadBatch::read_piece(Addr place, uint64_t n, const std::byte* to) {
   auto& issued = carried_->issued;
-  auto of = std::find_if(issued.begin(), issued.end(), [&](const auto& each) { return each.first == addr.target(); });
-  if (of == issued.end()) of = issued.emplace(of, addr.target(), std::vector<base::FarReads::Piece>());
-  of->second.push_back({addr.offset(), const_cast<std::byte*>(to), n});
+  auto of = std::find_if(issued.begin(), issued.end(), [&](const auto& each) { return each.first == place.target(); });
+  if (of == issued.end()) of = issued.emplace(of, place.target(), std::vector<base::FarReads::Piece>());
+  of->second.push_back({place.offset(), const_cast<std::byte*>(to), n});
 }
 
 void ReadBatch::count(Addr addr, uint64_t n, uint64_t further_blocks) {
   if (n == 0 || volume_.far(addr.target()) != nullptr) return;
-  const uint64_t first = addr.bits() / base::kMediaBlockBytes;
-  const uint64_t last = (addr.bits() + n - 1) / base::kMediaBlockBytes;
+  volume_.layout().each_piece(addr, n, [&](Addr place, uint64_t, uint64_t bytes) {
+    count_piece(place, bytes, std::exchange(further_blocks, 0));
+  });
+}
+
+void ReadBatch::count_piece(Addr place, uint64_t n, uint64_t further_blocks) {
+  const uint64_t first = place.bits() / base::kMediaBlockBytes;
+  const uint64_t last = (place.bits() + n - 1) / base::kMediaBlockBytes;
   const uint64_t blocks = further_blocks + (last - first) + (first != last_ ? 1 : 0);
   if (blocks == 0) return;
-  if (target_ != addr.target()) change_target(addr.target());
+  if (target_ != place.target()) change_target(place.target());
   blocks_ += blocks;
   last_ = last;
 }
@@ -137,7 +148,9 @@ Status ReadBatch::end_carrying() {
   return status;
 }
 
-bool ReadBatch::lost(Addr addr) const { return carried_ != nullptr && (carried_->lost >> addr.target() & 1) != 0; }
+bool ReadBatch::lost(Addr addr) const {
+  return carried_ != nullptr && (carried_->lost & volume_.layout().places_of(addr.target())) != 0;
+}
 
 void ReadBatch::let_go() {
   const std::unique_ptr<Carried> carried(carried_);

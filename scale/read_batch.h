@@ -49,13 +49,13 @@ class ReadBatch {
   [[nodiscard]] const std::byte* mapped(Addr addr) const {
     if (waits() && volume_.far(addr.target()) != nullptr) [[unlikely]]
       return nullptr;
-    return volume_.resident(addr);
+    return volume_.mapped(addr);
   }
 
   // Reads [addr, addr + n).
   const std::byte* issue(Addr addr, uint64_t n) {
     if (!waits()) [[likely]]
-      return volume_.resident(addr);
+      return volume_.mapped(addr);
     const std::byte* to = place(addr, n);
     read(addr, n, to);
     return to;
@@ -84,6 +84,8 @@ class ReadBatch {
   struct Carried;
 
   void count(Addr addr, uint64_t n, uint64_t further_blocks);
+  void count_piece(Addr place, uint64_t n, uint64_t further_blocks);
+  void read_piece(Addr place, uint64_t n, const std::byte* to);
   void change_target(size_t target);
   uint64_t begin_reads();
   Status wait_for_reads(uint64_t now_ns);
@@ -98,7 +100,7 @@ class ReadBatch {
   uint64_t blocks_ = 0;         // issued; devices are asked for as many as possible at a time
   uint64_t since_ns_ = 0;       // when the first of them was issued; then, when the devices were asked
   uint64_t deadline_ns_ = 0;    // of those that the devices were asked for
-  uint64_t last_ = UINT64_MAX;  // block in which the last range ended, by address
+  uint64_t last_ = UINT64_MAX;  // block in which the last range ended, by place
 };
 
 }  // namespace bonsai::scale

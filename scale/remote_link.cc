@@ -136,9 +136,9 @@ Status RemoteLink::resize(size_t target, uint64_t bytes) {
   return Status::OK();
 }
 
-Status RemoteLink::make_mirror(size_t target, std::shared_ptr<Mirror>* mirror) {
+Status RemoteLink::make_mirror(size_t target, bool shared, std::shared_ptr<Mirror>* mirror) {
   LinkTarget& of = *targets_[target];
-  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, of.state.name(), of.pool.region.bytes, &of.mirror));
+  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, of.state.name(), of.pool.region.bytes, &of.mirror, shared));
   *mirror = of.mirror;
   return Status::OK();
 }

@@ -77,7 +77,7 @@ class RemoteLink {
   // Why fences of the target fail; OK as long as none did.
   [[nodiscard]] Status status(size_t target) const { return targets_[target]->state.status(); }
   // Makes the target's mirror. Requires: once per target, and after resize().
-  Status make_mirror(size_t target, std::shared_ptr<Mirror>* mirror);
+  Status make_mirror(size_t target, bool shared, std::shared_ptr<Mirror>* mirror);
 
   [[nodiscard]] WriteLanes& writes() { return *writes_; }
   [[nodiscard]] ReadLanes& reads() { return *reads_; }

@@ -10,14 +10,14 @@
 
 namespace bonsai::scale {
 
-Status RemoteMedium::make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium) {
+Status RemoteMedium::make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium, bool shared) {
   const rdma::RemoteRegion& region = link->pool(target).region;
   if (region.bytes > kPoolBytesMax || base::add_sizes(region.base, region.bytes) == UINT64_MAX) {
     return Status::Unavailable("a node offers a pool of " + std::to_string(region.bytes) +
                                " bytes, which none has; run the same version on both nodes");
   }
   std::shared_ptr<Mirror> mirror;
-  BONSAI_RETURN_IF_ERROR(link->make_mirror(target, &mirror));
+  BONSAI_RETURN_IF_ERROR(link->make_mirror(target, shared, &mirror));
   medium->reset(new RemoteMedium(link, target, std::move(mirror)));
   return Status::OK();
 }

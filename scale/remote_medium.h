@@ -28,8 +28,9 @@ namespace bonsai::scale {
 
 class RemoteMedium final : public base::HookedMedium, public base::FarReads {
  public:
-  // Requires: `target` was opened on the link, which outlives the medium. Errors: NoSpace (no addresses for the view).
-  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium);
+  // Requires: `target` was opened on the link, which outlives the medium. `shared`: as Mirror::make(). Errors: NoSpace
+  // (no addresses for the view).
+  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium, bool shared = false);
 
   // Requires, as copy() and flush(): the destination is resident.
   void store8(std::byte* dst, uint64_t value) override;

@@ -45,7 +45,7 @@ class RemoteTarget final : public Target {
   }
   Status ask(PoolOp op, uint64_t bytes, uint64_t mark);
   Status open_existing(const char* advice);
-  Status make_medium();
+  Status make_medium(bool shared = false);
 
   const TargetConfig& config_;
   RemoteLinks& links_;

@@ -78,6 +78,17 @@ Status Targets::complete() {
   return Status::OK();
 }
 
+Status Targets::check_one_way(std::span<const uint8_t> targets) const {
+  for (const uint8_t target : targets) {
+    const Target &first = (*this)[targets[0]], &other = (*this)[target];
+    if (other.scheme() == first.scheme()) continue;
+    return Status::InvalidArgument(first.name() + " and " + other.name() +
+                                   " are reached in different ways; a striped pool needs targets of one, or layout "
+                                   "none");
+  }
+  return Status::OK();
+}
+
 bool Targets::need_hooks() const {
   return std::any_of(begin(), end(), [](const auto& target) { return target->product() == nullptr; });
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,7 @@ class Target {
   // As the user wrote it, without the role.
   [[nodiscard]] const std::string& name() const { return name_.text; }
   [[nodiscard]] TargetRole role() const { return name_.role; }
+  [[nodiscard]] const std::string& scheme() const { return name_.scheme; }  // empty: of this machine
   // Requires: the pool's superblock states this role.
   void set_role(TargetRole role) { name_.role = role; }
 
@@ -137,6 +139,10 @@ class Targets {
   Status open_read_only();
   // Target::complete() of all. After an error some have their names, and the caller removes all.
   Status complete();
+
+  // Whether the same scheme names all of these targets, so that one list of reads reaches them and one pool of memory
+  // takes the bytes. Errors: InvalidArgument.
+  [[nodiscard]] Status check_one_way(std::span<const uint8_t> targets) const;
 
   // Whether a medium needs the virtual interface. Requires, as what follows: all are created or open.
   [[nodiscard]] bool need_hooks() const;

@@ -2,19 +2,61 @@
 #include "scale/volume.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "scale/residence.h"
 
 namespace bonsai::scale {
 
+Status Volume::lay_out(const Layout& layout) {
+  if (layout == layout_) return Status::OK();
+  BONSAI_CHECK(!layout_.striped());
+  uint64_t bytes = UINT64_MAX;
+  size_t far = 0;
+  for (const size_t target : layout.ring()) {
+    BONSAI_CHECK(target < targets());
+    bytes = std::min(bytes, bytes_[target]);
+    far += far_[target] != nullptr ? 1 : 0;
+  }
+  if (far != 0 && far != layout.ring().size()) {
+    return Status::InvalidArgument(
+        "the targets of a striped pool are all of this machine or all on other nodes; name such ones, or use layout "
+        "none");
+  }
+  if (far != 0 && layout.kind() == LayoutChoice::kHardware) {
+    return Status::InvalidArgument(
+        "layout hardware needs a device that interleaves memory keys, and none here does, for targets on other nodes; "
+        "use layout software");
+  }
+  if (far == 0) {
+    BONSAI_RETURN_IF_ERROR(InterleavedViews::make(layout, homes_, bytes, &interleaved_));
+    for (size_t i = 0; i < layout.ring().size(); ++i) {
+      views_[layout.ring()[i]] = interleaved_->view(i);
+      move_view(layout.ring()[i], interleaved_->view(i));
+    }
+  }
+  for (const size_t target : layout.ring()) bytes_[target] = bytes;
+  layout_ = layout;
+  return Status::OK();
+}
+
 Status Volume::fetch(std::span<const Range> ranges) const {
   std::vector<FarRange> wanted;
   for (const Range& range : ranges) {
-    base::FarReads* const far = far_[range.at.target()];
-    if (far != nullptr) wanted.push_back({far, range.at.offset(), range.bytes});
+    layout_.each_piece(range.at, range.bytes, [&](Addr place, uint64_t, uint64_t bytes) {
+      base::FarReads* const far = far_[place.target()];
+      if (far != nullptr) wanted.push_back({far, place.offset(), bytes});
+    });
   }
   if (wanted.empty()) return Status::OK();
+  // What is side by side is read together.
+  if (layout_.striped()) {
+    std::sort(wanted.begin(), wanted.end(), [](const FarRange& a, const FarRange& b) {
+      return std::pair(a.far, a.offset) < std::pair(b.far, b.offset);
+    });
+  }
   const std::lock_guard lock(fetch_mutex_);
   const base::FarReads* failed = nullptr;
   const Status status = make_resident(wanted, &failed);

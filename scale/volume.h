@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
 //
-// Layout is `none`: an object is on one target. Targets are mapped here or far (base/nvm/far_reads.h); on both, a write
-// is durable after the fence. Bytes are read by a ReadBatch (read_batch.h), which can fail on a far target; only
-// resident data is read in place.
+// An object is on one target, or its bytes are spread by a layout (layout.h). Targets are mapped here or far
+// (base/nvm/far_reads.h); on both, a write is durable after the fence. Bytes are read by a ReadBatch (read_batch.h),
+// which can fail on a far target; only resident data is read in place.
 //
-// Thread-safety: everything but construction and set_epochs() may be called from any thread.
+// Thread-safety: everything but construction, set_epochs() and lay_out() may be called from any thread.
 #ifndef BONSAI_SCALE_VOLUME_H_
 #define BONSAI_SCALE_VOLUME_H_
 
@@ -24,34 +24,11 @@
 #include "base/nvm/product.h"
 #include "base/thread.h"
 #include "bonsai/status.h"
+#include "scale/addr.h"
+#include "scale/interleaved_views.h"
+#include "scale/layout.h"
 
 namespace bonsai::scale {
-
-inline constexpr size_t kTargetsMax = 64;
-
-// A byte of the volume: target number and offset. The zero address is never allocated (targets begin with a
-// superblock).
-class Addr {
- public:
-  constexpr Addr() = default;
-  constexpr Addr(uint64_t target, uint64_t offset) : bits_(target << kOffsetBits | offset) {}
-  static constexpr Addr of_bits(uint64_t bits) {
-    Addr addr;
-    addr.bits_ = bits;
-    return addr;
-  }
-
-  [[nodiscard]] constexpr uint64_t bits() const { return bits_; }
-  [[nodiscard]] constexpr size_t target() const { return bits_ >> kOffsetBits; }
-  [[nodiscard]] constexpr uint64_t offset() const { return bits_ & ((uint64_t{1} << kOffsetBits) - 1); }
-  [[nodiscard]] constexpr bool is_nil() const { return bits_ == 0; }
-  constexpr Addr operator+(uint64_t bytes) const { return of_bits(bits_ + bytes); }
-  constexpr bool operator==(const Addr&) const = default;
-
- private:
-  static constexpr int kOffsetBits = 48;
-  uint64_t bits_ = 0;
-};
 
 // Reading and writing by address. Cold code uses these virtual operations; hot code is a template over
 // VolumeOf<Medium>.
@@ -67,11 +44,26 @@ class Volume {
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
-  // The bytes at `addr`, for reading in place. Requires: they are in their target (contains()), and on a far one
-  // fetch() was called for them.
-  [[nodiscard]] const std::byte* resident(Addr addr) const { return views_[addr.target()] + addr.offset(); }
+  // Spreads bytes of the ring's targets from now on: what is addressed there is elsewhere. `layout` may be none, and
+  // the one that counts already. Afterwards the ring's targets have the size of the smallest. Requires: no other thread
+  // uses the volume yet, no reads are in flight, and nothing was read or written that the layout moves. Errors:
+  // InvalidArgument (targets that are not all mapped or all far; hardware, of far ones), those of
+  // InterleavedViews::make(). Nothing has changed then.
+  [[nodiscard]] Status lay_out(const Layout& layout);
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+
+  // The bytes at `addr`, for reading in place, up to the end of their piece (piece_bytes()). Requires: they are in
+  // their target (contains()), and on a far one fetch() was called for them.
+  [[nodiscard]] const std::byte* resident(Addr addr) const {
+    const Addr place = layout_.place_of(addr);
+    return homes_[place.target()] + place.offset();
+  }
+  // How many of the n bytes at `addr` may be read in place together.
+  [[nodiscard]] uint64_t piece_bytes(Addr addr, uint64_t n) const { return layout_.piece_bytes(addr, n); }
+  // The bytes of a mapped target at `addr`, all in one piece. Requires: contains().
+  [[nodiscard]] const std::byte* mapped(Addr addr) const { return views_[addr.target()] + addr.offset(); }
   // An address for the processor's prefetching and for comparing places, valid for any bytes; not to be read.
-  [[nodiscard]] const std::byte* hint(Addr addr) const { return resident(addr); }
+  [[nodiscard]] const std::byte* hint(Addr addr) const { return mapped(addr); }
   struct Range {
     Addr at;
     uint64_t bytes;
@@ -83,7 +75,7 @@ class Volume {
     const Range range{at, bytes};
     return fetch({&range, 1});
   }
-  // The reads of a far target; null: it is mapped.
+  // The reads of a far target, by places; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
   [[nodiscard]] bool has_far() const { return has_far_; }
 
@@ -135,8 +127,13 @@ class Volume {
   [[nodiscard]] Status unavailable() const;
 
  protected:
+  // Directs this target's stores to the view. Media that are addressed by place have nothing to do.
+  virtual void move_view(size_t target, std::byte* view) = 0;
+
   uint64_t identity_ = 0;
-  std::vector<std::byte*> views_;
+  Layout layout_;
+  std::vector<std::byte*> views_;  // in which mapped bytes are in one piece
+  std::vector<std::byte*> homes_;  // the targets' own
   std::vector<uint64_t> bytes_;
   std::vector<base::FarReads*> far_;
   bool reads_wait_ = false, has_far_ = false;
@@ -148,6 +145,7 @@ class Volume {
   [[nodiscard]] virtual Status health_of_targets() const = 0;
 
  private:
+  std::unique_ptr<InterleavedViews> interleaved_;  // null: not striped, or far
   base::EpochDomain* epochs_ = nullptr;
   mutable base::YieldingMutex fetch_mutex_{"volume.fetch"};
   mutable std::mutex lost_mutex_;
@@ -164,6 +162,7 @@ class VolumeOf final : public Volume {
     for (Medium* medium : media_) {
       BONSAI_CHECK(medium != nullptr);
       views_.push_back(medium->view());
+      homes_.push_back(medium->view());
       bytes_.push_back(medium->bytes());
       far_.push_back(medium->far());
       has_far_ = has_far_ || medium->far() != nullptr;
@@ -171,12 +170,22 @@ class VolumeOf final : public Volume {
     }
   }
 
-  void store8(Addr dst, uint64_t value) override { medium(dst).store8(at(dst), value); }
-  void copy(Addr dst, const void* src, size_t n) override { medium(dst).copy(at(dst), src, n); }
-  void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) override {
-    medium(dst).nt_copy(at(dst), src, n, site);
+  void store8(Addr dst, uint64_t value) override {
+    each_piece(dst, sizeof value, [&](Medium& medium, std::byte* at, size_t, size_t) { medium.store8(at, value); });
   }
-  void flush(Addr addr, size_t n, const base::Site& site) override { medium(addr).flush(at(addr), n, site); }
+  void copy(Addr dst, const void* src, size_t n) override {
+    each_piece(dst, n, [&](Medium& medium, std::byte* at, size_t done, size_t bytes) {
+      medium.copy(at, static_cast<const std::byte*>(src) + done, bytes);
+    });
+  }
+  void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) override {
+    each_piece(dst, n, [&](Medium& medium, std::byte* at, size_t done, size_t bytes) {
+      medium.nt_copy(at, static_cast<const std::byte*>(src) + done, bytes, site);
+    });
+  }
+  void flush(Addr addr, size_t n, const base::Site& site) override {
+    each_piece(addr, n, [&](Medium& medium, std::byte* at, size_t, size_t bytes) { medium.flush(at, bytes, site); });
+  }
 
   // One fence instruction serves every directly mapped target; other media are fenced one by one.
   [[nodiscard]] bool fence(const base::Site& site) override {
@@ -195,6 +204,7 @@ class VolumeOf final : public Volume {
     }
   }
 
+  // What is spread is not striped.
   void spread(Addr addr, uint64_t n, uint64_t unit_bytes) override {
     if constexpr (std::is_same_v<Medium, base::HookedMedium>) medium(addr).spread(addr.offset(), n, unit_bytes);
   }
@@ -216,9 +226,27 @@ class VolumeOf final : public Volume {
     return Status::IoError("a target did not confirm a write; close the store and open it again");
   }
 
+ protected:
+  void move_view(size_t target, std::byte* view) override {
+    if constexpr (std::is_same_v<Medium, base::ProductMedium>) media_[target]->move_view(view);
+  }
+
  private:
   Medium& medium(Addr addr) { return *media_[addr.target()]; }
-  std::byte* at(Addr addr) { return views_[addr.target()] + addr.offset(); }
+
+  // Calls visit(medium, address, done, bytes) for the pieces of [addr, addr + n). Directly mapped bytes are one piece.
+  template <class Visit>
+  void each_piece(Addr addr, size_t n, Visit visit) {
+    if constexpr (std::is_same_v<Medium, base::ProductMedium>) {
+      visit(medium(addr), views_[addr.target()] + addr.offset(), 0, n);
+    } else if (!layout_.striped()) {
+      visit(medium(addr), homes_[addr.target()] + addr.offset(), 0, n);
+    } else {
+      layout_.each_piece(addr, n, [&](Addr place, uint64_t done, uint64_t bytes) {
+        visit(medium(place), homes_[place.target()] + place.offset(), done, bytes);
+      });
+    }
+  }
 
   std::vector<Medium*> media_;
 };

@@ -41,6 +41,12 @@ void bonsai_options_set_any_key_format(bonsai_options_t* options, unsigned char 
 void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.pool_bytes = bytes; }
 void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.grow_bytes = bytes; }
 void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.log_bytes = bytes; }
+void bonsai_options_set_layout(bonsai_options_t* options, int layout) {
+  bonsai::c::set_enum(options, &options->options.layout, layout, bonsai::LayoutChoice::kHardware, "layout");
+}
+void bonsai_options_set_stripe_unit_bytes(bonsai_options_t* options, uint64_t bytes) {
+  options->options.stripe_unit_bytes = bytes;
+}
 void bonsai_options_set_medium(bonsai_options_t* options, int medium) {
   bonsai::c::set_enum(options, &options->options.medium, medium, bonsai::MediumChoice::kDram, "medium");
 }

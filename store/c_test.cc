@@ -296,6 +296,7 @@ TEST_F(CInterface, UnknownOptionValuesAreRefusedAtOpenAndMakeNoFile) {
   const std::vector<std::pair<void (*)(bonsai_options_t*, int), std::string>> setters = {
       {bonsai_options_set_key_format, "key format"},
       {bonsai_options_set_medium, "medium"},
+      {bonsai_options_set_layout, "layout"},
       {bonsai_options_set_persistence_domain, "persistence domain"},
       {bonsai_options_set_durability, "durability"}};
   for (const auto& [set, name] : setters) {
@@ -319,6 +320,8 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_key_format(options_, BONSAI_KEY_FIXED8);
   bonsai_options_set_any_key_format(options_, 1);
   bonsai_options_set_log_bytes(options_, 12345);
+  bonsai_options_set_layout(options_, BONSAI_LAYOUT_SOFTWARE);
+  bonsai_options_set_stripe_unit_bytes(options_, 8192);
   bonsai_options_set_medium(options_, BONSAI_MEDIUM_DRAM);
   bonsai_options_set_persistence_domain(options_, BONSAI_PERSISTENCE_DOMAIN_EADR);
   bonsai_options_set_durability(options_, BONSAI_VOLATILE);
@@ -349,6 +352,8 @@ TEST_F(CInterface, SettersReachTheOptions) {
   EXPECT_EQ(set.durability, Durability::kVolatile);
   EXPECT_EQ(set.pool_bytes, uint64_t{64} << 20);
   EXPECT_EQ(set.log_bytes, 12345u);
+  EXPECT_EQ(set.layout, LayoutChoice::kSoftware);
+  EXPECT_EQ(set.stripe_unit_bytes, 8192u);
   EXPECT_EQ(set.fabric_secret_file, "a secret");
   EXPECT_EQ(set.fabric_wait_ms_max, 15u);
   EXPECT_EQ(set.fabric_workers, 16u);

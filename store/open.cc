@@ -82,6 +82,9 @@ class Opener {
     const bool said = std::any_of(names.begin(), names.end(), [](const scale::TargetName& name) {
       return name.role != scale::TargetRole::kUnsaid;
     });
+    if (is_volatile() && options_.layout != LayoutChoice::kNone) {
+      return Status::InvalidArgument("a store in DRAM is not striped: use layout none");
+    }
     if (is_volatile() && said) {
       return Status::InvalidArgument("a store in DRAM has no log, so its targets have no roles: name it without");
     }
@@ -210,6 +213,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, names(), &t_.pool));
     BONSAI_RETURN_IF_ERROR(settle_roles());
     BONSAI_RETURN_IF_ERROR(check_key_format());
+    BONSAI_RETURN_IF_ERROR(check_layout());
     persist::Pool wanted;
     BONSAI_RETURN_IF_ERROR(plan(&wanted));
     // All that can be verified is verified before the first byte is written.
@@ -295,6 +299,26 @@ class Opener {
     const bool fixed8 = t_.pool.key_format() == KeyFormat::kFixed8;
     return Status::InvalidArgument((*t_.targets)[0].name() + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
                                    "; open it with that key format");
+  }
+
+  // What was asked for is what the pool has, and one link reaches all targets over which it is striped.
+  Status check_layout() const {
+    const scale::Layout layout = t_.pool.layout();
+    const uint64_t unit = t_.pool.superblocks[0].unit_bytes;
+    const std::string& first = (*t_.targets)[0].name();
+    if (options_.layout != LayoutChoice::kNone && options_.layout != layout.kind()) {
+      return Status::InvalidArgument(first +
+                                     " was created with layout=" + std::string(scale::layout_text(layout.kind())) +
+                                     "; open it without a layout, or with that one");
+    }
+    if (options_.stripe_unit_bytes != 0 && options_.stripe_unit_bytes != unit) {
+      return Status::InvalidArgument(
+          first +
+          (unit == 0 ? " is not striped; open it"
+                     : " has stripe units of " + std::to_string(unit) + " bytes; open it with those, or") +
+          " without stripe_unit_bytes");
+    }
+    return layout.striped() ? t_.targets->check_one_way(layout.ring()) : Status::OK();
   }
 
   const Options& options_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/options.h"
 
+#include <bit>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,14 @@ Status check_bounds(const Options& options) {
   BONSAI_RETURN_IF_ERROR(check_range("background_threads", options.background_threads, 0, kThreadsMax));
   BONSAI_RETURN_IF_ERROR(check_range("recovery_threads", options.recovery_threads, 0, kThreadsMax));
   BONSAI_RETURN_IF_ERROR(check_range("fabric_workers", options.fabric_workers, 1, kFabricWorkersMax));
+  BONSAI_RETURN_IF_ERROR(check_enum("layout", options.layout, LayoutChoice::kHardware));
+  if (const uint64_t unit = options.stripe_unit_bytes; unit != 0) {
+    BONSAI_RETURN_IF_ERROR(check_range("stripe_unit_bytes", unit, kStripeUnitMin, kStripeUnitMax, " bytes"));
+    if (!std::has_single_bit(unit)) {
+      return Status::InvalidArgument("stripe_unit_bytes is " + std::to_string(unit) + ", no power of two; use " +
+                                     std::to_string(std::bit_floor(unit)) + " bytes");
+    }
+  }
   if (options.durability == Durability::kBuffered && options.buffered_window_ms == 0) {
     return Status::InvalidArgument("buffered_window_ms must be at least 1; use mode durable for no loss window");
   }

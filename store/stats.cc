@@ -46,6 +46,8 @@ Stats DbImpl::GetStats() const {
   stats.emulated = t.emulated;
   stats.targets = t.volume->targets();
   stats.key_format = t.pool.key_format();
+  stats.layout = t.pool.layout_choice();
+  stats.stripe_unit_bytes = t.pool.superblocks[0].unit_bytes;
   for (size_t i = 0; i < t.volume->targets(); ++i) stats.pool_bytes += t.volume->target_bytes(i);
   stats.log_bytes = t.pool.log_bytes();
   stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();

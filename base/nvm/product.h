@@ -35,6 +35,8 @@ class ProductMedium final {
   }
 
   [[nodiscard]] std::byte* view() const { return view_; }
+  // The view is elsewhere from now on. Requires: it maps as many bytes, and no operation runs.
+  void move_view(std::byte* view) { view_ = view; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
   [[nodiscard]] static Status health() { return Status::OK(); }
   [[nodiscard]] static constexpr FarReads* far() { return nullptr; }

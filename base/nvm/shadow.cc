@@ -46,7 +46,7 @@ Status ShadowMedium::make(const Mapping& mapping, const ShadowOptions& options, 
   std::byte* view = mapping.data();
   if (!eadr) {
     void* const memory =
-        ::mmap(nullptr, mapping.bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ::mmap(nullptr, mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return os_error("make a shadow of", mapping.path(), errno);
     view = static_cast<std::byte*>(memory);
     copy_pages(view, mapping.data(), mapping.bytes());

@@ -101,6 +101,7 @@ enum { BONSAI_KEY_BYTES = 0, BONSAI_KEY_FIXED8 = 1 };
 /* Medium and durability mode. BONSAI_MEDIUM_DRAM and BONSAI_VOLATILE require each other. */
 enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_DRAM = 1 };
 enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1, BONSAI_VOLATILE = 2 };
+enum { BONSAI_LAYOUT_NONE = 0, BONSAI_LAYOUT_SOFTWARE = 1, BONSAI_LAYOUT_HARDWARE = 2 };
 enum { BONSAI_PERSISTENCE_DOMAIN_AUTO = 0, BONSAI_PERSISTENCE_DOMAIN_ADR = 1, BONSAI_PERSISTENCE_DOMAIN_EADR = 2 };
 
 BONSAI_EXPORT bonsai_options_t* bonsai_options_create(void);
@@ -112,6 +113,8 @@ BONSAI_EXPORT void bonsai_options_set_any_key_format(bonsai_options_t* options, 
 BONSAI_EXPORT void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes);
+BONSAI_EXPORT void bonsai_options_set_layout(bonsai_options_t* options, int layout);
+BONSAI_EXPORT void bonsai_options_set_stripe_unit_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_medium(bonsai_options_t* options, int medium);
 BONSAI_EXPORT void bonsai_options_set_persistence_domain(bonsai_options_t* options, int domain);
 BONSAI_EXPORT void bonsai_options_set_durability(bonsai_options_t* options, int durability);
@@ -325,6 +328,8 @@ BONSAI_EXPORT int bonsai_stats_find(const bonsai_stats_t* stats, const char* nam
 BONSAI_EXPORT const char* bonsai_stats_medium(const bonsai_stats_t* stats); /* valid as long as stats */
 BONSAI_EXPORT unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
+BONSAI_EXPORT int bonsai_stats_layout(const bonsai_stats_t* stats);
+BONSAI_EXPORT uint64_t bonsai_stats_stripe_unit_bytes(const bonsai_stats_t* stats);
 
 /* ---- pools that are not open ---- */
 

@@ -54,6 +54,16 @@ enum class PersistenceDomain : uint8_t {
   kEadr = 2,  // every store survives
 };
 
+// Where the bytes of dnodes and large values are, on a pool of several targets. Log and tables stay on theirs.
+enum class LayoutChoice : uint8_t {
+  kNone = 0,      // an object is on one target
+  kSoftware = 1,  // units of `stripe_unit_bytes` take turns among all targets with dnodes: a request for each unit
+  kHardware = 2,  // the same bytes, translated below the store: one request spans targets. Of this machine only
+};
+inline constexpr uint64_t kStripeUnitMin = 256;
+inline constexpr uint64_t kStripeUnitMax = uint64_t{1} << 20;
+inline constexpr uint64_t kStripeUnitDefault = uint64_t{64} << 10;
+
 // A value outside its bounds, or of an enumeration that has no such constant, is InvalidArgument wherever options are
 // taken.
 struct Options {
@@ -74,6 +84,14 @@ struct Options {
   // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
   // segments, and is at least four segments of 4 KiB. Stats::log_bytes reports the result.
   uint64_t log_bytes = 0;
+
+  // When creating; an existing pool keeps its own, and must have been created with this one unless it is kNone. A
+  // striped pool has at least two targets with dnodes, all of this machine or all on nodes over one fabric; of targets
+  // of different sizes the smallest counts.
+  LayoutChoice layout = LayoutChoice::kNone;
+  // Of a striped pool: a power of two, kStripeUnitMin to kStripeUnitMax. Targets of this machine need at least a page,
+  // and a 32,000th of their size together; 0 = kStripeUnitDefault when creating, the pool's own when opening.
+  uint64_t stripe_unit_bytes = 0;
 
   // ---- the medium
   MediumChoice medium = MediumChoice::kAuto;
@@ -151,6 +169,8 @@ struct Stats {
   bool emulated = true;
   uint64_t targets = 0;
   KeyFormat key_format = KeyFormat::kBytes;
+  LayoutChoice layout = LayoutChoice::kNone;
+  uint64_t stripe_unit_bytes = 0;  // 0: not striped
 
   // space (gauges)
   uint64_t pool_bytes = 0;       // all targets

@@ -30,7 +30,8 @@ struct Bytes64 {
 };
 constexpr std::array kBytes{Bytes64{"pool_bytes", bonsai_options_set_pool_bytes},
                             Bytes64{"grow_bytes", bonsai_options_set_grow_bytes},
-                            Bytes64{"log_bytes", bonsai_options_set_log_bytes}};
+                            Bytes64{"log_bytes", bonsai_options_set_log_bytes},
+                            Bytes64{"stripe_unit_bytes", bonsai_options_set_stripe_unit_bytes}};
 
 struct Amount {
   std::string_view name;
@@ -50,6 +51,7 @@ struct Choice {
 };
 constexpr std::array kChoices{
     Choice{"key_format", bonsai_options_set_key_format, {"bytes", "fixed8", ""}},
+    Choice{"layout", bonsai_options_set_layout, {"none", "software", "hardware"}},
     Choice{"medium", bonsai_options_set_medium, {"auto", "dram", ""}},
     Choice{"durability", bonsai_options_set_durability, {"durable", "buffered", "volatile"}},
     Choice{"persistence_domain", bonsai_options_set_persistence_domain, {"auto", "adr", "eadr"}}};
