@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "scale/membership/lease.h"
 #include "scale/volume.h"
 
 namespace bonsai::scale {
@@ -19,6 +20,7 @@ bool is_scheme(std::string_view text) {
 }
 
 constexpr std::string_view kRoleMark = "?role=";
+constexpr char kMemberMark = '|';  // between the members of a group
 
 Status parse_role(const std::string& text, TargetRole* role) {
   const std::string_view said = std::string_view(text).substr(text.find(kRoleMark) + kRoleMark.size());
@@ -36,6 +38,63 @@ bool has_query(std::string_view text) {
   if (mark == std::string_view::npos) return false;
   const std::string_view query = text.substr(mark + 1);
   return query == "role" || query.find('=') != std::string_view::npos;
+}
+
+// The queries after a group's '?'.
+Status parse_group_queries(const std::string& whole, std::string_view queries, TargetName* name) {
+  for (size_t begin = 0; begin <= queries.size();) {
+    const size_t end = std::min(queries.find('&', begin), queries.size());
+    const std::string_view query = queries.substr(begin, end - begin);
+    begin = end + 1;
+    constexpr std::string_view kReplicas = "replicas_min=";
+    if (query.starts_with("role=")) {
+      BONSAI_RETURN_IF_ERROR(parse_role("?" + std::string(query), &name->role));
+    } else if (query.starts_with(kReplicas) && query.size() == kReplicas.size() + 1 && query.back() >= '1' &&
+               query.back() <= '9') {
+      name->replicas_min = static_cast<size_t>(query.back() - '0');
+    } else {
+      return Status::InvalidArgument("'" + whole + "' has the query '" + std::string(query) +
+                                     "', which is none of a group; write ?replicas_min=N, ?role=..., or both with & " +
+                                     "between");
+    }
+  }
+  if (name->replicas_min <= name->members.size()) return Status::OK();
+  return Status::InvalidArgument("'" + whole + "' wants each update on " + std::to_string(name->replicas_min) +
+                                 " members and names " + std::to_string(name->members.size()) +
+                                 "; write replicas_min=1 to " + std::to_string(name->members.size()));
+}
+
+Status parse_group(const std::string& whole, TargetName* name) {
+  TargetName group;
+  const size_t query = std::min(whole.find('?'), whole.size());
+  group.text = whole.substr(0, query);
+  for (size_t begin = 0; begin <= group.text.size();) {
+    const size_t end = std::min(group.text.find(kMemberMark, begin), group.text.size());
+    TargetName member;
+    if (end == begin) return Status::InvalidArgument("'" + whole + "' names an empty member; write one | between two");
+    BONSAI_RETURN_IF_ERROR(parse_target_name(group.text.substr(begin, end - begin), &member));
+    begin = end + 1;
+    group.scheme = group.members.empty() ? member.scheme : group.scheme;
+    if (member.scheme.empty() || member.scheme != group.scheme) {
+      return Status::InvalidArgument("'" + whole +
+                                     "' is a group, whose members are pools of nodes, all of one scheme; " + "write " +
+                                     group.scheme + "://... for " + member.text);
+    }
+    for (const TargetName& other : group.members) {
+      if (other.text != member.text) continue;
+      return Status::InvalidArgument("'" + whole + "' names the member " + member.text + " twice; name each once");
+    }
+    group.members.push_back(std::move(member));
+  }
+  if (group.members.size() > membership::kMembersMax) {
+    return Status::InvalidArgument("'" + whole + "' names " + std::to_string(group.members.size()) +
+                                   " members; a group has at most " + std::to_string(membership::kMembersMax));
+  }
+  if (query < whole.size()) {
+    BONSAI_RETURN_IF_ERROR(parse_group_queries(whole, std::string_view(whole).substr(query + 1), &group));
+  }
+  *name = std::move(group);
+  return Status::OK();
 }
 
 }  // namespace
@@ -60,6 +119,11 @@ std::string_view role_text(TargetRole role) {
 }
 
 Status parse_target_name(const std::string& whole, TargetName* name) {
+  if (const size_t mark = whole.find("://"); mark != std::string::npos &&
+                                             whole.find(kMemberMark) != std::string::npos &&
+                                             is_scheme(std::string_view(whole).substr(0, mark))) {
+    return parse_group(whole, name);
+  }
   TargetName parsed;
   const std::string text = whole.substr(0, whole.find(kRoleMark));
   parsed.text = text;

@@ -4,6 +4,10 @@
 //   /mnt/pmem/my.pool           a file or DAX device of this machine
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
+//   rdma://A:1/P|rdma://B:1/P   a group: several nodes' pools that hold the same bytes, 2 to 8, of one scheme
+//
+// The name of a group may end in `?replicas_min=N`: so many members at least hold what is acknowledged, else updates
+// stop. Unsaid: more than half of them; of two, both. `&` is between two queries.
 //
 // Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. Other queries are rejected, and
 // never taken for a part of a file's name.
@@ -26,13 +30,16 @@ inline constexpr size_t kPoolNameBytesMax = 95;
 enum class TargetRole : uint8_t { kUnsaid = 0, kLog = 1, kDnodes = 2, kBoth = 3 };
 
 struct TargetName {
-  std::string text;    // as the user wrote it, without the role
+  std::string text;    // as the user wrote it, without queries
   std::string scheme;  // "shm", "rdma", ...; empty: a plain path
   std::string node;    // the address of the node, in the notation of the fabric's provider
   std::string pool;    // the name of the pool there
   TargetRole role = TargetRole::kUnsaid;
+  std::vector<TargetName> members = {};  // of a group, whose own node and pool are empty
+  size_t replicas_min = 0;               // of a group; 0: unsaid
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
+  [[nodiscard]] bool is_group() const { return !members.empty(); }
 };
 
 // Whether this is a valid name of a pool on a node: 1 to kPoolNameBytesMax letters, digits, '.', '_' and '-', not
@@ -43,7 +50,8 @@ struct TargetName {
 [[nodiscard]] std::string_view role_text(TargetRole role);
 
 // Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none; the message shows
-// the form).
+// the form; a group of one or of more than kMembersMax members, of several schemes, that names one member twice, or
+// with a replicas_min that it cannot have).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: those, InvalidArgument (an empty name, more than kTargetsMax, one
