@@ -281,6 +281,7 @@ bool WriteLanes::fence(Members members) {
     if (last != 0 && (mine.posted.empty() || mine.posted.front().order >= last)) break;
     if (++rounds % kLookRounds == 0) look_for(&mine);
     for (LinkTarget* const silent : apart(mine)) {
+      if (silent->is_member() && silent->leases != nullptr) continue;  // the keeper connects; it may be out before that
       connector_.reconnect(silent);
       static_cast<void>(wait.watch_ns());  // an attempt counts as a whole
     }

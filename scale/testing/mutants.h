@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
 // sources. The simulations of the whole store must notice the loss of every one (testing/sim/mutant_test.cc,
-// owner_mutant_test.cc), of those of leases their own test (leases_test.cc).
+// owner_mutant_test.cc), of those of leases and groups their own tests (leases_test.cc, group_life_test.cc).
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -21,8 +21,13 @@ enum Mutant : uint32_t {
   kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
   kOwnerReplaced = 1u << 6,        // the server gives a pool that has an owner to the next one who asks
   kReadNotAwaited = 1u << 7,       // a read has ended, and its memory is used again, before its READs are complete
+  kOutBeforePage = 1u << 8,        // a member is out before the page without it is durable on the others
+  kOpensWithTooFew = 1u << 9,      // a group is opened by whichever members are there
+  kNotMadeEqual = 1u << 10,        // a member that was away is taken for one that holds everything
   kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
   kFlushNotAwaited = 1u << 12,     // the server answers before the pool's flush thread has flushed
+  kFirstMemberOnly = 1u << 13,     // updates go to the first member of a group alone
+  kTooFewGoOn = 1u << 14,          // a group goes on with fewer members than are needed
   kSendAgainSkipped = 1u << 15,    // what a connection has left unanswered is taken for durable
   kReadAgainSkipped = 1u << 16,    // what a connection has left unread is taken for read
   kLeaseNotChecked = 1u << 17,     // a lease is valid for ever
