@@ -41,7 +41,7 @@
 
 namespace bonsai::rdma {
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 // The data that both ends of a connection exchange before the first request.
 struct Hello {

@@ -116,12 +116,17 @@ class Connection {
   std::unique_ptr<rdma::RemotePersist> persist_;  // the last member: what is in flight ends with it
 };
 
-// One target of a link.
+class Group;
+
+// One target of a link, or one member of a group.
 struct LinkTarget {
   explicit LinkTarget(std::unique_ptr<PoolClient> made) : client(std::move(made)), state(client->name().text) {}
 
   // After an error of a request over the connection: notes if it has ended. Requires: the lane's mutex.
   void note_broken(size_t lane, const Status& why);
+
+  // It alone.
+  [[nodiscard]] std::span<LinkTarget* const> alone() const { return {&self_, 1}; }
 
   const std::unique_ptr<PoolClient> client;
   TargetState state;
@@ -132,12 +137,22 @@ struct LinkTarget {
   Spread spread;
   std::vector<std::unique_ptr<Connection>> connections;  // by lane; none: the pool was given back
 
+  [[nodiscard]] bool is_member() const { return group.load(std::memory_order_acquire) != nullptr; }
+  std::atomic<Group*> group{nullptr};        // null: a target alone
+  std::atomic<uint64_t> reads_in_flight{0};  // bytes
+
   Leases* leases = nullptr;  // that its node's grants go to; null: none are kept, or not yet
 
   // Of the caller that makes the connections anew, or makes a request about the pool.
   base::YieldingMutex connecting{"link.connecting"};
   uint64_t attempt_due_ns = 0;  // when the next attempt may begin
+
+ private:
+  LinkTarget* const self_ = this;
 };
+
+// The members of a target, of one link: a target alone is one. They share a mirror, a spread, and what is noted.
+using Members = std::span<LinkTarget* const>;
 
 }  // namespace bonsai::scale
 

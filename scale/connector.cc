@@ -55,15 +55,17 @@ Status Connector::try_to_connect(rdma::Worker* worker, const PoolClient& client,
                             : worker->connect(address, own, limit_ms, peer);
 }
 
-Status Connector::connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer) const {
+Status Connector::connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer,
+                          uint64_t wait_ms) const {
   Status status;
   // A node that is just being started is waited for. After the limit it is looked for once more, since this process may
   // have been stopped.
-  uint64_t left_ms = limit_ms_;
+  const uint64_t limit_ms = wait_ms != 0 ? wait_ms : limit_ms_;
+  uint64_t left_ms = limit_ms;
   for (bool last = false; !last; base::sleep_ms(kConnectPauseMs)) {
     last = left_ms == 0;
     const uint64_t begin_ns = base::now_ns();
-    status = try_to_connect(worker, client, last ? std::min(limit_ms_, kLastTryMsMax) : left_ms, peer);
+    status = try_to_connect(worker, client, last ? std::min(limit_ms, kLastTryMsMax) : left_ms, peer);
     if (!status.IsUnavailable()) return status;
     left_ms -= std::min(left_ms, (base::now_ns() - begin_ns) / base::kNsPerMs + kConnectPauseMs);
   }

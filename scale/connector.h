@@ -38,9 +38,11 @@ class Connector {
   Connector(std::shared_ptr<rdma::Fabric> fabric, std::span<const std::unique_ptr<Lane>> lanes,
             const rdma::Secret* secret, uint64_t limit_ms);
 
-  // Connects the worker to the client's node, and waits for one that is being started. Requires: the worker's lock.
+  // Connects the worker to the client's node, and waits for one that is being started, for `wait_ms`; 0: limit_ms.
+  // Requires: the worker's lock.
   // Errors: Unavailable (nobody answers), InvalidArgument (secret).
-  Status connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer) const;
+  Status connect(rdma::Worker* worker, const PoolClient& client, std::unique_ptr<rdma::Peer>* peer,
+                 uint64_t wait_ms = 0) const;
   // Makes the target's connection over a lane. Requires: the lane's mutex; the connection is closed.
   Status open(LinkTarget* target, size_t lane, std::unique_ptr<rdma::Peer> peer) const;
 

@@ -7,6 +7,7 @@
 #include "base/boot_clock.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "scale/group.h"
 
 namespace bonsai::scale {
 
@@ -38,8 +39,22 @@ void LeaseKeeper::run(Round* round, bool of_apart) {
     for (LinkTarget* const target : targets) {
       if (over_.load()) return;
       if (target->state.is_apart() == of_apart) static_cast<void>(renew(target, For::kThread));
+      if (!of_apart && target->is_member()) look_at_member(target);
     }
   }
+}
+
+// A node that is stopped, or whose network is cut, is found by its missing grants. Time counts in steps, so that a
+// process that was stopped itself asks again before it judges.
+void LeaseKeeper::look_at_member(LinkTarget* target) {
+  Group& group = *target->group.load();
+  if (target->state.is_out()) return group.let_go(target);
+  const uint64_t granted_ns = leases_.granted_ns(target);
+  auto [at, is_new] = ungranted_.try_emplace(target, granted_ns, base::BoundedWait("link.member", 2 * member_ms_));
+  if (!is_new && at->second.granted_ns != granted_ns) {
+    at->second = {granted_ns, base::BoundedWait("link.member", 2 * member_ms_)};
+  }
+  if (at->second.wait.watch_ns() >= member_ms_ * base::kNsPerMs) group.take_out(target);
 }
 
 void LeaseKeeper::add(LinkTarget* target) {
@@ -63,7 +78,7 @@ void LeaseKeeper::remove(LinkTarget* target) {
 Status LeaseKeeper::renew(LinkTarget* target, For whom) {
   Status status;
   if (target->state.is_apart()) {
-    connector_.reconnect(target, /*gives_up=*/whom == For::kReader);
+    connector_.reconnect(target, /*gives_up=*/whom == For::kReader && !target->is_member());
     if (target->state.is_apart()) status = target->state.attempt();
   } else if (target->state.takes_reads()) {
     status = ask(target);

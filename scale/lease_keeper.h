@@ -5,6 +5,8 @@
 // Invariants
 //   - A target has at most one such request under way. It is sent again over the same connection only when it was lost,
 //     as far as can be known: so a node that is stopped for a minute finds a few.
+//   - A member of a group that has not granted anything for member_ms is taken out of the group (group.h), if that may
+//   be.
 //   - Broken connections are made anew, on a second thread, so that a node that is away delays no other's grants. But
 //     no target is given up: only those who wait do that (connector.h).
 //
@@ -14,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,9 +33,10 @@ namespace bonsai::scale {
 
 class LeaseKeeper {
  public:
-  // Requires: all outlive it.
-  LeaseKeeper(const Connector& connector, Lane* lane, Leases* leases, std::string fabric_text)
+  // Requires: all outlive it. `member_ms`: as LinkOptions.
+  LeaseKeeper(const Connector& connector, Lane* lane, Leases* leases, std::string fabric_text, uint64_t member_ms)
       : connector_(connector),
+        member_ms_(member_ms),
         lane_(*lane),
         leases_(*leases),
         requests_(lane->worker.get(), &lane->mutex, kAnswerMsMax, std::move(fabric_text)) {}
@@ -60,16 +64,24 @@ class LeaseKeeper {
     base::Thread thread;
   };
   void run(Round* round, bool of_apart);
+  void look_at_member(LinkTarget* target);
   Status renew(LinkTarget* target, For whom);
   Status ask(LinkTarget* target);
 
   const Connector& connector_;
+  const uint64_t member_ms_;
   Lane& lane_;
   Leases& leases_;
   PoolRequests requests_;
   std::mutex mutex_;
   std::vector<LinkTarget*> targets_;  // under mutex_
   std::atomic<bool> over_{false};
+  // Of the first round's thread: members of groups that have not granted anything since.
+  struct Ungranted {
+    uint64_t granted_ns;
+    base::BoundedWait wait;
+  };
+  std::map<LinkTarget*, Ungranted> ungranted_;
   std::array<Round, 2> rounds_;  // of the targets that have connections, and of those that are apart
 };
 

@@ -22,9 +22,38 @@ void Leases::add(Key target, const Grant& grant, Renew renew) {
   note(members_.back().get(), grant);
 }
 
+void Leases::make_group(std::span<const Key> members, size_t needed) {
+  const std::lock_guard lock(mutex_);
+  for (const Key each : members) {
+    Member* const member = find(each);
+    if (member == nullptr) continue;
+    member->group = members.front();
+    member->needed = needed;
+  }
+  set_until();
+}
+
+// The latest moment that is reached by `needed` members of a group, or by a target alone. Requires: mutex_.
+uint64_t Leases::latest(Moment moment) const {
+  uint64_t latest = 0;
+  for (const auto& member : members_) {
+    const uint64_t at = moment(*member);
+    const auto reaches = [&](const auto& other) { return other->group == member->group && moment(*other) >= at; };
+    const auto count = static_cast<size_t>(std::count_if(members_.begin(), members_.end(), reaches));
+    if (count >= member->needed) latest = std::max(latest, at);
+  }
+  return latest;
+}
+
 void Leases::granted(Key target, const Grant& grant) {
   const std::lock_guard lock(mutex_);
   if (Member* const member = find(target); member != nullptr) note(member, grant);
+}
+
+uint64_t Leases::granted_ns(Key target) const {
+  const std::lock_guard lock(mutex_);
+  const Member* const member = find(target);
+  return member != nullptr ? member->sent_ns : 0;
 }
 
 // Requires: mutex_. Null: it was given back.
@@ -38,6 +67,7 @@ Leases::Member* Leases::find(Key target) const {
 void Leases::note(Member* member, const Grant& grant) {
   const uint64_t sent_ns = grant.sent_ns;
   if (grant.ns == 0 || !member->lease.granted(0, sent_ns, base::boot_ns(), grant.ns).ok()) return;
+  member->sent_ns = std::max(member->sent_ns, sent_ns);
   member->sent_at = std::max(member->sent_at, grant.sent_at);
   set_until();
 }
@@ -57,8 +87,7 @@ void Leases::remove(Key target) {
 
 // Requires: mutex_.
 void Leases::set_until() {
-  uint64_t until_ns = 0;
-  for (const auto& member : members_) until_ns = std::max(until_ns, member->lease.until_ns());
+  const uint64_t until_ns = latest([](const Member& member) { return member.lease.until_ns(); });
   until_ns_.store(ended_ || !clock_counts_ ? 0 : until_ns, std::memory_order_release);
 }
 
@@ -67,8 +96,8 @@ void Leases::set_until() {
 bool Leases::covers(uint64_t read_at) const {
   if (valid()) return true;
   const std::lock_guard lock(mutex_);
-  const auto since = [read_at](const auto& member) { return member->sent_at >= read_at; };
-  return !ended_ && std::any_of(members_.begin(), members_.end(), since);
+  const uint64_t sent_at = latest([](const Member& member) { return member.sent_at; });
+  return !ended_ && sent_at >= read_at;
 }
 
 // Asks one node after another, until one has granted a lease since the read. Returns why none has.

@@ -3,8 +3,10 @@
 // protocol.
 //
 // Guarantees: if valid() is true after a read, no other owner had opened the store when the read was done. Another
-// owner must be given all targets, so one target whose lease runs is enough. This relies on the clock of this machine.
-// After distrust_clock() valid() is false, so that each read asks: await() relies on the order of events alone.
+// owner must be given all targets, so one target whose lease runs is enough. Of a group another owner must be given all
+// but fewer than `needed` members, so the leases of `needed` members are as good as one target's. This relies on the
+// clock of this machine. After distrust_clock() valid() is false, so that each read asks: await() relies on the order
+// of events alone.
 //
 // Thread-safety: any thread. A target is added and removed while nobody reads it.
 #ifndef BONSAI_SCALE_LEASES_H_
@@ -15,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/boot_clock.h"
@@ -52,24 +55,33 @@ class Leases {
   Status await(uint64_t limit_ms);
 
   void add(Key target, const Grant& grant, Renew renew);
+  // These targets are members of one group from now on. Its lease is valid as long as those of `needed` of them that
+  // were not removed. Requires: they were added.
+  void make_group(std::span<const Key> members, size_t needed);
   // A grant without a length changes nothing.
   void granted(Key target, const Grant& grant);
+  // When the target's last grant was requested; 0: never, or it was removed.
+  [[nodiscard]] uint64_t granted_ns(Key target) const;
   // Another session owns the target's pool: no read is answered any more. `why`: for users.
   void end(Key target, const Status& why);
-  // The target was given back.
+  // The target was given back, or its group is in force without it: its grants do not count any more.
   void remove(Key target);
 
  private:
   struct Member {
     explicit Member(Key key) : target(key) {}
     const Key target;
+    Key group = target;  // the first member of its group
+    size_t needed = 1;   // of its group
     membership::Lease lease{1, 1};
-    uint64_t sent_at = 0;  // of the last grant
+    uint64_t sent_ns = 0, sent_at = 0;  // of the last grant
     Renew renew;
   };
   [[nodiscard]] Member* find(Key target) const;
   void note(Member* member, const Grant& grant);
   void set_until();
+  using Moment = uint64_t (*)(const Member& member);
+  [[nodiscard]] uint64_t latest(Moment moment) const;
   [[nodiscard]] bool covers(uint64_t read_at) const;
   Status renew_all(uint64_t read_at, const std::function<void()>& after_each);
 

@@ -147,7 +147,55 @@ bool the_end_of_a_pool_that_was_given_back_ends_nothing() {
   return two.leases.valid();
 }
 
+// Another owner must be given one of any two members.
+bool a_group_is_valid_by_the_grants_of_those_that_are_needed() {
+  int members[3] = {};
+  const Leases::Key keys[3] = {&members[0], &members[1], &members[2]};
+  Leases leases;
+  Status asked = none();
+  for (const Leases::Key key : keys) leases.add(key, {}, [&asked] { return asked; });
+  leases.make_group(keys, 2);
+  const uint64_t first_ns = base::boot_ns();
+  leases.granted(keys[0], {first_ns, kOwnerLeaseNs});
+  if (leases.valid()) return false;
+  base::sleep_ms(300);
+  const uint64_t second_ns = base::boot_ns();
+  leases.granted(keys[1], {second_ns, kOwnerLeaseNs});
+  if (!leases.valid()) return false;
+  base::sleep_until(first_ns + kOwnerNs);
+  if (leases.valid()) return false;  // the second latest counts
+  base::sleep_ms(10);
+  leases.granted(keys[2], {base::boot_ns(), kOwnerLeaseNs});
+  if (!leases.valid() || leases.granted_ns(keys[1]) != second_ns) return false;
+  leases.remove(keys[2]);  // left out of the group
+  if (leases.valid() || leases.granted_ns(keys[2]) != 0) return false;
+  leases.granted(keys[2], {base::boot_ns(), kOwnerLeaseNs});
+  return !leases.valid();
+}
+
+bool a_read_is_covered_by_as_many_grants_as_are_needed() {
+  int members[2] = {};
+  const Leases::Key keys[2] = {&members[0], &members[1]};
+  Leases leases;
+  int grants = 1;
+  for (const Leases::Key key : keys) {
+    leases.add(key, {}, [&leases, &grants, key] {
+      if (grants-- <= 0) return none();
+      const uint64_t sent_ns = base::boot_ns();
+      leases.granted(key, {sent_ns, kOwnerLeaseNs});
+      base::sleep_ms(5'000);
+      return Status::OK();
+    });
+  }
+  leases.make_group(keys, 2);
+  if (!leases.await(kWaitMs).IsUnavailable()) return false;
+  grants = 2;
+  return leases.await(kWaitMs).ok() && !leases.valid();
+}
+
 TEST(LeasesTest, HoldAndEndAsTheProtocolSays) {
+  EXPECT_TRUE(holds(a_group_is_valid_by_the_grants_of_those_that_are_needed));
+  EXPECT_TRUE(holds(a_read_is_covered_by_as_many_grants_as_are_needed));
   EXPECT_TRUE(holds(a_grant_counts_from_its_request));
   EXPECT_TRUE(holds(one_target_is_enough_and_a_lapsed_lease_is_waited_for));
   EXPECT_TRUE(holds(a_grant_that_was_requested_after_the_read_covers_it));

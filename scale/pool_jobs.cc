@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -41,6 +42,10 @@ Status PoolServer::change(Job* job) const {
       return complete(job);
     case PoolOp::kList:
       return list(job);
+    case PoolOp::kStatus:
+      return status_of(job);
+    case PoolOp::kPage:
+      return set_page(job);
     case PoolOp::kRenew:
       break;
   }
@@ -60,6 +65,24 @@ Status PoolServer::list(Job* job) const {
   BONSAI_RETURN_IF_ERROR(next_pool(config_.folder, owners_.get(), wire_text(job->request.pool), &pool));
   put_entry(pool, &job->answer);
   return Status::OK();
+}
+
+Status PoolServer::status_of(Job* job) const {
+  const std::string pool = wire_text(job->request.pool);
+  if (!is_pool_name(pool)) return Status::InvalidArgument("'" + pool + "' is no name of a pool");
+  BONSAI_RETURN_IF_ERROR(PoolOwner::recorded_page(config_.folder, pool, &job->answer.epoch, &job->answer.page));
+  if (::access((config_.folder + "/" + pool).c_str(), F_OK) == 0) return Status::OK();
+  return errno == ENOENT ? Status::NotFound("this node has no pool " + pool) : base::os_error("examine", pool, errno);
+}
+
+Status PoolServer::set_page(Job* job) {
+  VersionedPage next;
+  std::memcpy(&next.page, job->request.holder.data(), sizeof next.page);
+  next.written_by = job->sender.epoch;
+  next.version = job->request.mark;
+  BONSAI_RETURN_IF_ERROR(job->paged->set_page(job->sender, next, job->unnamed));
+  job->answer.page = next;
+  return judge(*job->paged, job->paged->renew(job->sender), job);
 }
 
 // Whether there is a pool to be opened; one that was never finished is none.
@@ -88,8 +111,7 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
 PoolOwner::Register::Reply PoolServer::ask_register(PoolOwner* owner, Job* job) {
   const PoolRequest& request = job->request;
   if (request.op == PoolOp::kResume) return owner->resume(job->sender);
-  return owner->fence(job->sender, job->sender.epoch - 1, request.lease_ns, request.force != 0,
-                      wire_text(request.holder));
+  return owner->fence(job->sender, job->seen, request.lease_ns, request.force != 0, wire_text(request.holder));
 }
 
 // Sets the owner's fields of the answer. OK: the sender is, or will be, the owner.
@@ -167,7 +189,8 @@ Status PoolServer::own(Job* job) const {
   const bool makes = makes_pool(job->request.op);
   pool.owner = pool.unnamed ? owners_->make(job->name) : owners_->of(job->name);
   if (makes) {
-    job->sender.epoch = pool.owner->begin_new() + 1;
+    job->seen = pool.owner->begin_new();
+    job->sender.epoch = std::max(job->seen + 1, job->request.epoch);
   } else {
     BONSAI_RETURN_IF_ERROR(pool.owner->load());
     pool.first_record = job->request.op == PoolOp::kOpen && !pool.owner->has_record();
@@ -227,6 +250,7 @@ void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
       static_cast<uint64_t>(pool.bytes.media.hooked != nullptr ? rdma::RemoteDomain::kAdr : config_.domain);
   answer->emulated = pool.bytes.media.emulated ? 1 : 0;
   answer->credits = *pool.credits;
+  answer->page = pool.owner->group_page();
   set_wire_text(&answer->text, pool.bytes.media.text);
 }
 

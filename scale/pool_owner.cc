@@ -63,6 +63,19 @@ std::string PoolOwner::recorded_holder(const std::string& folder, const std::str
   return known && !found.page.owner.session.is_nobody() ? found.page.holder : "";
 }
 
+Status PoolOwner::recorded_page(const std::string& folder, const std::string& pool, uint64_t* epoch,
+                                VersionedPage* page) {
+  std::array<Slot, membership::kSlots> slots;
+  membership::FoundPage found;
+  const PoolOwner owner(folder, pool, 0);
+  BONSAI_RETURN_IF_ERROR(owner.read_slots(&slots));
+  const Status status = membership::find_page(slots, owner.identity_, &found);
+  if (!status.ok() && !status.IsNotFound()) return status;
+  *epoch = status.ok() ? found.page.owner.epoch : 0;
+  *page = status.ok() ? group_page_of(found.page) : VersionedPage();
+  return Status::OK();
+}
+
 // Bytes that the file does not have are zeros.
 Status PoolOwner::read_slots(std::array<Slot, membership::kSlots>* slots) const {
   for (Slot& slot : *slots) slot.fill(std::byte{0});
@@ -113,6 +126,7 @@ Status PoolOwner::load() {
   {
     const std::lock_guard lock(mutex_);
     const bool is_known = known_ == (has_file ? found.page.owner : OwnerRecord()) && has_file_ == has_file;
+    group_page_ = has_file ? group_page_of(found.page) : VersionedPage();
     if (is_known && (!has_file || found.whole)) return Status::OK();
     writer_ = has_file ? membership::PageWriter(found) : membership::PageWriter();
     if (!is_known) {
@@ -141,12 +155,18 @@ uint64_t PoolOwner::begin_new() {
   known_ = record;
   has_file_ = has_file;
   holder_.clear();
+  group_page_ = {};
   register_ = Register(record, base::boot_ns());
   return record.epoch;
 }
 
 Status PoolOwner::take_over() {
   BONSAI_RETURN_IF_ERROR(load());
+  if (group_page().page.members != 0) {
+    return Status::InvalidArgument(
+        "the pool is a member of a group, whose members hold the same bytes: open the group through its nodes, or open "
+        "this pool for reading alone");
+  }
   OwnerRecord record;
   uint64_t until_ns = 0;
   {
@@ -211,6 +231,7 @@ Page PoolOwner::page() const {
   page.pool = identity_;
   page.owner = register_.record();
   page.holder = page.owner.session.is_nobody() ? "" : holder_;
+  set_group_page(group_page_, &page);
   return page;
 }
 
@@ -241,6 +262,28 @@ Status PoolOwner::write() {
   if (status.ok()) known_ = written.owner;
   has_file_ = true;
   return status;
+}
+
+Status PoolOwner::set_page(const Sender& sender, const VersionedPage& next, bool unnamed) {
+  VersionedPage before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = group_page_;
+    if (!register_.serves(sender)) return Status::Busy("the pool is not served to this owner over this connection");
+    if (next == before) return Status::OK();  // it was written, and the answer was lost
+    BONSAI_RETURN_IF_ERROR(may_follow(before, next));
+    group_page_ = next;
+  }
+  const Status status = unnamed ? Status::OK() : write();
+  if (status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  group_page_ = before;
+  return status;
+}
+
+VersionedPage PoolOwner::group_page() const {
+  const std::lock_guard lock(mutex_);
+  return group_page_;
 }
 
 std::string PoolOwner::holder() const {

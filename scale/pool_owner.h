@@ -23,6 +23,7 @@
 #include <string>
 
 #include "bonsai/status.h"
+#include "scale/group_page.h"
 #include "scale/membership/owner_register.h"
 #include "scale/membership/page.h"
 
@@ -44,6 +45,9 @@ class PoolOwner {
   // changes nothing.
   [[nodiscard]] static std::string recorded_holder(const std::string& folder, const std::string& pool);
 
+  // The newest epoch and the page of the record; zeros without one. As recorded_holder(). Errors: as load().
+  static Status recorded_page(const std::string& folder, const std::string& pool, uint64_t* epoch, VersionedPage* page);
+
   // Reads the record, and repairs it where a crash left half of it. The knowledge about leases stays, unless the record
   // differs from the one that this object read or wrote last. Errors: Corruption (both copies are damaged, or the
   // record is that of another pool), IoError, NoSpace.
@@ -53,7 +57,8 @@ class PoolOwner {
   uint64_t begin_new();
   // Takes the pool from the session that the record names, if any, and gives it to nobody: under a new epoch, durably,
   // after a lease (kServedLeaseNsMax at most). So that session never resumes. No record: changes nothing.
-  // Errors: as load().
+  // Errors: as load(), InvalidArgument (the pool is a member of a group: what is written to it alone would be missing
+  // in the others).
   Status take_over();
 
   // As Register. `holder`: the sender as users read it. Requires: load() or begin_new() before.
@@ -71,6 +76,12 @@ class PoolOwner {
   void skip_record();
   // Makes the record durable in any case.
   Status write();
+  // The pool gets the page of the sender, whose epoch it names; durably, unless `unnamed`: then with the record.
+  // Errors: Busy (the sender is not served; the page that is there is newer), those of may_follow() and of writing:
+  // the page may be there then.
+  Status set_page(const Sender& sender, const VersionedPage& next, bool unnamed);
+  // The pool's page. Requires: load() or begin_new() before.
+  [[nodiscard]] VersionedPage group_page() const;
   // The owner; empty: none, or unknown. "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC".
   [[nodiscard]] std::string holder() const;
   // The owner, as users read it: "bonsai[4711] on HOST since 2026-11-28 19:20:03 UTC, seen 2 s ago".
@@ -96,6 +107,7 @@ class PoolOwner {
   bool has_file_ = false;                         // or it says nothing, as there is none
   Register register_;
   std::string holder_;
+  VersionedPage group_page_;
   uint64_t granted_ns_ = 0;  // last; 0: not since this object was made
 };
 

@@ -168,6 +168,49 @@ TEST_F(PoolOwnerTest, ATornRecordIsRepairedAndADamagedOneIsRefused) {
   });
 }
 
+TEST_F(PoolOwnerTest, APageIsKeptBesideTheOwner) {
+  run([&] {
+    VersionedPage page;
+    page.page = {.group = 7, .ids = {1, 2}, .members = 2, .needed = 1, .self = 1, .in_sync = 3};
+    page.written_by = 1;
+    page.version = 1;
+    make_owned();
+    auto owner = fresh();
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_TRUE(owner->set_page({kA, 1, 9}, page, false).IsBusy()) << "it is not served";
+    owner->begin_new();
+    take(owner.get(), {kA, 2, 1});
+    EXPECT_EQ(owner->group_page(), VersionedPage()) << "a new file has none";
+    page.written_by = 2;
+    ASSERT_EQ("OK", owner->set_page({kA, 2, 1}, page, false).ToString());
+    ASSERT_EQ("OK", owner->set_page({kA, 2, 1}, page, false).ToString()) << "asked again";
+    VersionedPage other = page;
+    other.page.group = 8;
+    other.version = 2;
+    EXPECT_TRUE(owner->set_page({kA, 2, 1}, other, false).IsInvalidArgument());
+    owner = fresh();
+    ASSERT_EQ("OK", owner->load().ToString());
+    EXPECT_EQ(owner->group_page(), page);
+    base::sleep_ms(1'001);
+    take(owner.get(), {kB, 3, 2});
+    uint64_t epoch = 0;
+    VersionedPage recorded;
+    ASSERT_EQ("OK", PoolOwner::recorded_page(folder_.path(), "p", &epoch, &recorded).ToString());
+    EXPECT_EQ(epoch, 3U);
+    EXPECT_EQ(recorded, page) << "another owner does not change it";
+    EXPECT_TRUE(owner->take_over().IsInvalidArgument()) << "a store that opens the file alone";
+    // A page that cannot be written is none.
+    std::filesystem::rename(record(), folder_.file("elsewhere"));
+    std::filesystem::create_directory(record());
+    VersionedPage next = page;
+    next.written_by = 3;
+    EXPECT_FALSE(owner->set_page({kB, 3, 2}, next, false).ok());
+    std::filesystem::remove(record());
+    EXPECT_EQ(owner->group_page(), page);
+    EXPECT_EQ("OK", owner->set_page({kB, 3, 2}, next, false).ToString());
+  });
+}
+
 TEST_F(PoolOwnerTest, AForcedOneTakesOverWithinALease) {
   run([&] {
     const auto owner = fresh();

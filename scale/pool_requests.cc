@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -79,7 +80,15 @@ Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint
   request.epoch = client->epoch_;
   request.lease_ns = kOwnerLeaseNs;
   request.force = client->forces_ ? 1 : 0;
-  set_wire_text(&request.holder, own_name());
+  if (op == PoolOp::kPage) {
+    std::memcpy(request.holder.data(), &client->page_, sizeof client->page_);
+  } else {
+    set_wire_text(&request.holder, own_name());
+  }
+  if (op == PoolOp::kOpen && client->wanted_epoch_ > client->epoch_) {
+    request.step = static_cast<uint32_t>(std::min<uint64_t>(client->wanted_epoch_ - client->epoch_, UINT32_MAX));
+  }
+  if (makes_pool(op)) request.epoch = client->wanted_epoch_;
   request.answer = client->memory_->remote().at(offsetof(PoolClient::Exchange, answer));
   set_wire_text(&request.pool, client->name_.pool);
   client->list_.clear();
@@ -148,6 +157,20 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
   return read_answer(client, pool);
 }
 
+Status PoolRequests::status_of(PoolClient* client, rdma::Peer* peer, uint64_t* epoch, VersionedPage* page) {
+  ServedPool pool;
+  client->newest_epoch_ = 0;
+  const Status status = ask(client, peer, PoolOp::kStatus, 0, 0, &pool);
+  *epoch = client->newest_epoch_;
+  *page = pool.page;
+  return status;
+}
+
+Status PoolRequests::set_page(PoolClient* client, rdma::Peer* peer, const GroupPage& page, uint64_t version) {
+  client->page_ = page;
+  return ask(client, peer, PoolOp::kPage, 0, version, nullptr);
+}
+
 Status PoolRequests::renew(PoolClient* client, rdma::Peer* peer) {
   bool posted = client->renewing_ && base::boot_ns() - client->sent_ns_ < kRenewalNsMax;
   if (!posted) BONSAI_RETURN_IF_ERROR(write(client, peer, PoolOp::kRenew, 0, 0));
@@ -181,8 +204,8 @@ Status PoolRequests::read_answer(PoolClient* client, ServedPool* pool) const {
     return base::status_from_wire(static_cast<int32_t>(answer.code), name + ": " + wire_text(answer.text));
   }
   if (pool != nullptr) {
-    *pool = {answer.region, static_cast<rdma::RemoteDomain>(answer.domain), answer.emulated != 0, answer.credits,
-             wire_text(answer.text) + ", over " + fabric_text_};
+    *pool = {answer.region,  static_cast<rdma::RemoteDomain>(answer.domain),    answer.emulated != 0,
+             answer.credits, wire_text(answer.text) + ", over " + fabric_text_, answer.page};
   }
   return Status::OK();
 }
@@ -194,6 +217,7 @@ Status PoolRequests::take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint6
   constexpr uint64_t kRenewedNs = kOwnerLeaseNs / 6;
   base::random_secret(std::as_writable_bytes(std::span(client->session_.bits)));
   client->epoch_ = 0;
+  client->wanted_epoch_ = take_over.epoch;
   client->forces_ = take_over.wanted && op == PoolOp::kOpen;
   uint64_t waited_ns = 0, until_ns = UINT64_MAX;
   for (int epochs = 0;;) {

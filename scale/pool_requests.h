@@ -42,6 +42,7 @@ struct ServedPool {
   bool emulated = true;
   uint64_t credits = 0;  // of flush requests: as PoolAnswer
   std::string text;      // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR, over shm"
+  VersionedPage page;    // that it had when it was opened
 };
 
 class PoolClient {
@@ -59,6 +60,8 @@ class PoolClient {
   [[nodiscard]] bool replaced() const { return replaced_; }
   // The node does not serve this session over the connection of the last request: PoolOp::kResume.
   [[nodiscard]] bool is_to_resume() const { return verdict_ == OwnerVerdict::kAgain; }
+  // The session's; before there is one, the newest that is known.
+  [[nodiscard]] uint64_t epoch() const { return epoch_; }
   // The last answer's.
   [[nodiscard]] Leases::Grant grant() const {
     return {sent_ns_, verdict_ == OwnerVerdict::kGranted ? owner_ns_ : 0, sent_at_};
@@ -88,7 +91,9 @@ class PoolClient {
   uint64_t sent_at_ = 0;   // the same, as Leases::now()
   uint64_t tokens_ = 0;
   membership::SessionId session_;
-  uint64_t epoch_ = 0;  // the session's; before it has one, the newest that is known
+  uint64_t epoch_ = 0;         // the session's; before it has one, the newest that is known
+  uint64_t wanted_epoch_ = 0;  // that a new session's is at least
+  GroupPage page_;             // of a request kPage
   // The owner's fields of the last answer (PoolAnswer).
   OwnerVerdict verdict_ = OwnerVerdict::kNone;
   uint64_t newest_epoch_ = 0, owner_ns_ = 0;
@@ -98,6 +103,7 @@ class PoolClient {
 struct TakeOver {
   bool wanted = false;
   std::function<void(const std::string& text)> note = nullptr;  // is told, once, from whom
+  uint64_t epoch = 0;  // the new owner's is that one at least: that of all members of a group
 };
 
 class PoolRequests {
@@ -115,6 +121,11 @@ class PoolRequests {
   // also Busy (the owner is alive: it has renewed its lease meanwhile; or it maps the pool on its node).
   Status take(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool,
               const TakeOver& take_over = {});
+
+  // The pool's page and newest epoch (PoolOp::kStatus). Errors: NotFound (no such pool; *epoch is set), as ask().
+  Status status_of(PoolClient* client, rdma::Peer* peer, uint64_t* epoch, VersionedPage* page);
+  // Gives the caller's pool a page, of the session's epoch, durably. Errors: as ask(); the page may be there then.
+  Status set_page(PoolClient* client, rdma::Peer* peer, const GroupPage& page, uint64_t version);
 
   // Asks for a grant, unless a request for one is under way, and waits for its answer. Errors: Unavailable (none yet,
   // or the connection has ended), Busy (the client was replaced).

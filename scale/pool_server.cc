@@ -154,6 +154,7 @@ void PoolServer::look_for_owners() {
 void PoolServer::close_abandoned() {
   std::erase_if(pools_, [this](const auto& entry) {
     const Pool& pool = *entry.second;
+    if (jobs_.count(entry.first) != 0) return false;  // its page is being written, under its lock
     return !agent_->connected(pool.node) && (pool.flushes == nullptr || pool.flushes->idle());
   });
 }
@@ -232,10 +233,14 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   if (request.magic != PoolRequest::kMagic || request.token == 0) {
     return Status::InvalidArgument("a malformed request was dropped");
   }
-  job->name = request.op == PoolOp::kList ? "the list for " + std::to_string(node) : wire_text(request.pool);
+  job->name = request.op == PoolOp::kList     ? "the list for " + std::to_string(node)
+              : request.op == PoolOp::kStatus ? "the status for " + std::to_string(node)
+                                              : wire_text(request.pool);
   job->node = node;
   job->attachment = attachments_->find(node);
-  job->sender = {{request.session}, request.epoch + (request.op == PoolOp::kOpen ? 1 : 0), job->attachment.order};
+  const uint64_t step = request.op == PoolOp::kOpen ? std::max<uint64_t>(request.step, 1) : 0;
+  job->sender = {{request.session}, request.epoch + step, job->attachment.order};
+  job->seen = request.epoch;
   bool begins = false;
   const Status status = base::with_memory([&] { return begin(job, &begins); });
   if (!begins) return answer(job, status);
@@ -259,20 +264,22 @@ Status PoolServer::answer(Job* job, const Status& status) {
 Status PoolServer::begin(Job* job, bool* begins) {
   const std::string& name = job->name;
   const PoolOp op = job->request.op;
-  const bool lists = op == PoolOp::kList;
+  const bool lists = op == PoolOp::kList || op == PoolOp::kStatus;
   if (!lists && !is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
   close_abandoned();
+  const auto found = pools_.find(name);
+  Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
+  if (op == PoolOp::kRenew && pool != nullptr) return renew(pool, job);  // also while its page is being written
   if (jobs_.count(name) != 0) {
     return Status::Busy("an earlier request about pool " + name + " is being carried out; try again later");
   }
   if (jobs_.size() == kJobsMax) {
     return Status::Busy(std::to_string(kJobsMax) + " requests are being carried out here; try again later");
   }
-  const auto found = pools_.find(name);
-  Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
   if (op == PoolOp::kRenew) return renew(pool, job);
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
-  if (lists) {
+  if (op == PoolOp::kPage) BONSAI_RETURN_IF_ERROR(admit_page(pool, job));
+  if (lists || op == PoolOp::kPage) {
     *begins = true;
     return Status::OK();
   }
@@ -309,6 +316,16 @@ Status PoolServer::grant_credits(const std::string& name, std::shared_ptr<const 
                 all->give_back(*granted);
                 delete granted;
               }};
+  return Status::OK();
+}
+
+Status PoolServer::admit_page(const Pool* pool, Job* job) {
+  if (pool == nullptr || pool->node != job->node || !pool->owner->serves(job->sender)) {
+    job->answer.verdict = static_cast<uint64_t>(OwnerVerdict::kAgain);
+    return Status::Unavailable("pool " + job->name + " is not served over this connection");
+  }
+  job->paged = pool->owner;
+  job->unnamed = pool->unnamed;
   return Status::OK();
 }
 

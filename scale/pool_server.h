@@ -137,9 +137,12 @@ class PoolServer {
     uint32_t node = 0;
     Attachment attachment;
     membership::Sender sender;                // as it asks: for a fence under the epoch that it asks for
+    uint64_t seen = 0;                        // a fence: the newest epoch that the sender has seen
     std::shared_ptr<const uint64_t> credits;  // for a pool that is opened
     std::unique_ptr<FlushThread> flushes;     // the same
-    std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
+    std::unique_ptr<Pool> pool;        // that the request changes; in the end that the node owns, null if it owns none
+    std::shared_ptr<PoolOwner> paged;  // kPage: of the pool, which stays where it is
+    bool unnamed = false;              // kPage: as Pool
     PoolAnswer answer;
     Status status;
     std::atomic<bool> over{false};
@@ -181,6 +184,7 @@ class PoolServer {
   Status begin(Job* job, bool* begins);
   static Status renew(const Pool* pool, Job* job);
   static Status admit_without_owner(const Job& job);
+  static Status admit_page(const Pool* pool, Job* job);
   Status admit(const Pool& pool, Job* job) const;
   Status grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits);
   Status answer(Job* job, const Status& status);
@@ -196,6 +200,8 @@ class PoolServer {
   Status release(Job* job) const;
   Status complete(Job* job) const;
   Status list(Job* job) const;
+  Status status_of(Job* job) const;
+  static Status set_page(Job* job);
   static Status find(const PoolRequest& request, const std::string& path, const std::string& name);
   Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Pool* pool) const;

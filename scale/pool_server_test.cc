@@ -98,6 +98,60 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "it has its owner";
 }
 
+// Members of a group are told of pages while they are written to.
+TEST_F(PoolServerTest, APageIsSetWhileThePoolIsWrittenTo) {
+  const auto link = make_link(kWaitMs);
+  size_t target = 0;
+  ASSERT_EQ("OK", ask(link.get(), "p", PoolOp::kCreate, &target).ToString());
+  std::unique_ptr<RemoteMedium> medium;
+  ASSERT_EQ("OK", RemoteMedium::make(link.get(), target, &medium).ToString());
+  ASSERT_TRUE(make_resident(*medium, kBytes).ok());
+  GroupPage page{.group = 7, .ids = {1, 2}, .members = 2, .needed = 1, .self = 0, .in_sync = 3};
+  std::atomic<bool> over{false};
+  base::Thread writer("writer", [&] {
+    for (uint64_t i = 0; !over.load(); ++i) {
+      medium->store8(medium->view() + 8 * (i % 64), i);
+      medium->flush(medium->view() + 8 * (i % 64), 8, kSite);
+      ASSERT_TRUE(medium->fence(kSite)) << medium->health().ToString();
+    }
+  });
+  for (uint64_t version = 1; version <= 50; ++version) {
+    ASSERT_EQ("OK", link->set_page(link->target(target), page, version).ToString());
+  }
+  over.store(true);
+  writer.join();
+  EXPECT_EQ(link->target(target)->connections[0]->openings(), 1U) << "the connection was not given up";
+  EXPECT_TRUE(link->set_page(link->target(target), page, 49).IsBusy());
+  page.self = 1;
+  EXPECT_TRUE(link->set_page(link->target(target), page, 51).IsInvalidArgument());
+
+  const auto other = make_link(kWaitMs);
+  uint64_t epoch = 7;
+  VersionedPage found;
+  ASSERT_EQ("OK", other->status_of(named("p"), &epoch, &found).ToString()) << "whoever owns it";
+  EXPECT_EQ(epoch, 1U);
+  EXPECT_EQ(found.version, 50U);
+  EXPECT_EQ(found.page.ids[1], 2U);
+  EXPECT_TRUE(other->status_of(named("none"), &epoch, &found).IsNotFound());
+  EXPECT_EQ(epoch, 0U);
+}
+
+// All members of a group are taken under one epoch.
+TEST_F(PoolServerTest, AnOwnerGetsTheEpochThatItAsksForOrALaterOne) {
+  const auto link = make_link(kWaitMs);
+  size_t target = 0;
+  const auto epoch_of = [&](PoolOp op, uint64_t wanted) {
+    EXPECT_EQ("OK", link->open(named("p"), op, kBytes, 0, &target, {.epoch = wanted}).ToString());
+    const uint64_t epoch = link->target(target)->client->epoch();
+    EXPECT_EQ("OK", link->give_back(target).ToString());
+    return epoch;
+  };
+  EXPECT_EQ(epoch_of(PoolOp::kCreate, 40), 40U);
+  EXPECT_EQ(epoch_of(PoolOp::kOpen, 0), 41U);
+  EXPECT_EQ(epoch_of(PoolOp::kOpen, 50), 50U);
+  EXPECT_EQ(epoch_of(PoolOp::kOpen, 7), 51U) << "there are later ones";
+}
+
 TEST_F(PoolServerTest, SizesThatNoPoolHasAreRefusedAndThePoolStays) {
   constexpr uint64_t kHalf = uint64_t{1} << 63;
   const auto link = make_link(kWaitMs);

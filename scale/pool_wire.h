@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "rdma/region.h"
+#include "scale/group_page.h"
 #include "scale/target_name.h"
 
 namespace bonsai::scale {
@@ -34,6 +35,12 @@ enum class PoolOp : uint64_t {
   // The pool after `pool` in the order of names, and its owner, whoever that is; an empty name: the first pool. The
   // answer's text is an entry of pool_list.h. NotFound: there is no further one.
   kList = 10,
+  // The pool's page and its newest epoch as its record says, whoever owns it; zeros without a record. NotFound: there
+  // is no such pool; the epoch is that of a record that an earlier one has left.
+  kStatus = 11,
+  // The caller's pool gets a page (group_page.h), durably, if it is newer than the one that it has. Flush requests go
+  // on meanwhile.
+  kPage = 12,
 };
 
 [[nodiscard]] inline bool makes_pool(PoolOp op) { return op == PoolOp::kCreate || op == PoolOp::kCreateUnnamed; }
@@ -63,13 +70,15 @@ struct PoolRequest {
   uint64_t bytes = 0;  // kCreate, kResize: of the pool. kOpen: how many bytes are looked at for the mark
   // kCreate: the first word of the pool from the moment at which it has a name. kOpen, if it is not 0: a pool that is
   // still marked by it (base::is_marked()) was never finished: it is removed, and NotFound. So is a device, also if
-  // its beginning is all zeros; it stays.
+  // its beginning is all zeros; it stays. kPage: the page's version.
   uint64_t mark = 0;
   std::array<uint64_t, 2> session{};  // of the caller's opening (membership::SessionId)
-  uint64_t epoch = 0;                 // the session's; kOpen: the newest one that the caller has seen, 0: none
-  uint64_t lease_ns = 0;              // that a new owner wants
-  uint64_t force = 0;                 // kOpen, 1: the present owner gets no more grants, so that its lease runs out
-  std::array<char, 80> holder{};      // who a new owner is, as users read it: "bonsai[4711] on HOST"
+  // The session's. kOpen: the newest one that the caller has seen, 0: none. kCreate: its epoch is that one at least.
+  uint64_t epoch = 0;
+  uint64_t lease_ns = 0;          // that a new owner wants
+  uint32_t force = 0;             // kOpen, 1: the present owner gets no more grants, so that its lease runs out
+  uint32_t step = 0;              // kOpen: the new epoch is `epoch` and so many more; 0: one more
+  std::array<char, 80> holder{};  // who a new owner is, as users read it: "bonsai[4711] on HOST". kPage: a GroupPage
   std::array<char, kPoolNameBytesMax + 1> pool{};  // ends with a zero byte
 };
 static_assert(sizeof(PoolRequest) == 272);  // a receive buffer of the node
@@ -84,10 +93,11 @@ struct PoolAnswer {
   uint64_t epoch = 0;            // the newest one; of a new owner: its own
   uint64_t owner_ns = 0;         // as the verdict says
   std::array<char, 320> text{};  // OK: the medium; else the message
+  VersionedPage page;            // of the pool that was opened or asked for
   uint64_t beats = 0;            // changes while the request is being carried out
   uint64_t token = 0;            // of the request; written last
 };
-static_assert(sizeof(PoolAnswer) == 416);
+static_assert(sizeof(PoolAnswer) == 512);
 
 // Copies as much of `text` as fits, with a zero byte after it.
 template <size_t kBytes>

@@ -43,21 +43,54 @@ rdma::Slice ReadLanes::slice_to(const LinkTarget& target, std::byte* to, uint64_
   return target.mirror->slice(static_cast<uint64_t>(to - target.mirror->addresses().data()), n);
 }
 
-uint64_t ReadLanes::begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder) {
+uint64_t ReadLanes::begin(Members members, std::span<const Piece> pieces, std::shared_ptr<const void> holder) {
   const size_t number = lane_of_caller();
   const std::lock_guard lock(lanes_[number]->mutex);
   LaneReads& reads = reads_[number];
   const uint64_t ticket = ++reads.tickets * lanes_.size() + number;
   Reading& reading = reads.readings[ticket];
-  reading.target = target;
+  reading.members = members;
+  reading.target = members.front();
+  for (const Piece& piece : pieces) reading.bytes += piece.bytes;
+  reading.target->reads_in_flight += reading.bytes;
   reading.holder = std::move(holder);
   add_all(number, &reading, pieces);
   post(*lanes_[number], &reading);
   return ticket;
 }
 
+void ReadLanes::move_to(LinkTarget* target, Reading* reading) {
+  if (target == reading->target) return;
+  reading->target->reads_in_flight -= reading->bytes;
+  reading->target = target;
+  reading->target->reads_in_flight += reading->bytes;
+}
+
+// Chooses the member that the reading goes to, unless some of it is on its way from one.
+void ReadLanes::choose(size_t lane, Reading* reading) {
+  const auto has_ended = [](const List& each) { return each.list->size() != 0 && !each.list->pending(); };
+  for (size_t i = 0; i < reading->lists.size(); ++i) {
+    if (i >= reading->posted || !has_ended(reading->lists[i]) || !reading->lists[i].list->status().ok()) return;
+  }
+  LinkTarget* best = nullptr;
+  uint64_t least = UINT64_MAX;
+  for (LinkTarget* const member : reading->members) {
+    if (!member->state.takes_reads() || !member->connections[lane]->is_open()) continue;
+    const uint64_t others = member->reads_in_flight - (member == reading->target ? reading->bytes : 0);
+    if (others >= least) continue;
+    best = member;
+    least = others;
+  }
+  if (best != nullptr) return move_to(best, reading);
+  // Nobody takes reads now: one that may come back is waited for.
+  const auto comes_back = [](const LinkTarget* member) { return member->state.is_apart(); };
+  const auto other = std::find_if(reading->members.begin(), reading->members.end(), comes_back);
+  if (!comes_back(reading->target) && other != reading->members.end()) move_to(*other, reading);
+}
+
 // Fills the reading's lists. Without a connection the pieces wait for one. Requires: the lane's mutex.
 void ReadLanes::add_all(size_t lane, Reading* reading, std::span<const Piece> pieces) {
+  if (reading->members.size() > 1) choose(lane, reading);
   LinkTarget& target = *reading->target;
   if (!target.state.takes_reads() || !target.connections[lane]->is_open()) [[unlikely]] {
     reading->apart.assign(pieces.begin(), pieces.end());
@@ -149,7 +182,7 @@ bool ReadLanes::ended(uint64_t ticket, Status* status) {
     }
     apart = reading.target;
   }
-  connector_.reconnect(apart);
+  connector_.reconnect(apart, /*gives_up=*/!apart->is_member());
   return false;
 }
 
@@ -163,6 +196,7 @@ bool ReadLanes::goes_on(size_t lane, Reading* reading, Status* status) {
   if (!status->ok() && !status->IsUnavailable()) waits = waits && !std::exchange(reading->was_refused, true);
   const TargetState::State state = target.state.state();
   if (state == TargetState::State::kEnded) waits = false;
+  if (state == TargetState::State::kOut) waits = waits && reading->members.size() > 1;
   if (state == TargetState::State::kLost) waits = waits && !std::exchange(reading->was_lost, true);
   if (waits) {
     for (size_t i = reading->lists.size(); i > 0; --i) {
@@ -197,6 +231,7 @@ void ReadLanes::withdraw(size_t lane, Reading* reading) {
 
 // Requires: the lane's mutex; nothing of it is in flight.
 void ReadLanes::end(LaneReads* reads, std::map<uint64_t, Reading>::iterator at) {
+  at->second.target->reads_in_flight -= at->second.bytes;
   for (List& each : at->second.lists) {
     if (reads->spare_lists.size() == kSpareListsMax) break;
     each.list->clear();
@@ -230,8 +265,10 @@ void ReadLanes::settle() {
 void ReadLanes::drop_forgotten(LaneReads* reads) {
   std::erase_if(reads->readings, [](const auto& each) {
     const Reading& reading = each.second;
-    return reading.forgotten &&
-           std::none_of(reading.lists.begin(), reading.lists.end(), [](const List& of) { return of.list->pending(); });
+    const auto pending = [](const List& of) { return of.list->pending(); };
+    if (!reading.forgotten || std::any_of(reading.lists.begin(), reading.lists.end(), pending)) return false;
+    reading.target->reads_in_flight -= reading.bytes;
+    return true;
   });
 }
 

@@ -3,7 +3,8 @@
 // are posted when they are begun.
 //
 // A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. Pieces that
-// a connection has left unread are read again over the next one; their reader waits until it is made (connector.h).
+// a connection has left unread are read again over the next one; their reader waits until it is made (connector.h). Of
+// a group they are read from another member. A reading goes to the member that has the fewest bytes to deliver.
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_READ_LANES_H_
@@ -33,7 +34,11 @@ class ReadLanes {
       : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), connector_(connector), reads_(lanes.size()) {}
 
   [[nodiscard]] base::FarReads::Memory memory(size_t bytes) { return pool_->take(bytes); }
-  [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
+  // Requires: the list of members outlives the reading.
+  [[nodiscard]] uint64_t begin(Members members, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
+  [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder) {
+    return begin(target->alone(), pieces, std::move(holder));
+  }
   [[nodiscard]] bool ended(uint64_t ticket, Status* status);
   void forget(uint64_t ticket);
   // Lets go of forgotten reads that have ended, as far as their lanes are free.
@@ -49,7 +54,9 @@ class ReadLanes {
   };
   // The reads of one ticket.
   struct Reading {
-    LinkTarget* target;
+    Members members;
+    LinkTarget* target;  // that it goes to
+    uint64_t bytes = 0;  // of all pieces
     std::vector<List> lists;
     size_t posted = 0;  // of them
     std::shared_ptr<const void> holder;
@@ -69,6 +76,8 @@ class ReadLanes {
   };
 
   [[nodiscard]] size_t lane_of_caller() const;
+  static void choose(size_t lane, Reading* reading);
+  static void move_to(LinkTarget* target, Reading* reading);
   [[nodiscard]] rdma::Slice slice_to(const LinkTarget& target, std::byte* to, uint64_t n) const;
   void add_all(size_t lane, Reading* reading, std::span<const Piece> pieces);
   void add(LaneReads* reads, Reading* reading, Connection* connection, const Piece& piece, const rdma::Region** last);

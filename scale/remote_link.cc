@@ -32,7 +32,7 @@ Status RemoteLink::start() {
   writes_.emplace(lanes_, pool_, *connector_, options_.limit_ms);
   reads_.emplace(*fabric_, lanes_, pool_, *connector_);
   if (options_.leases == nullptr) return Status::OK();
-  keeper_.emplace(*connector_, lanes_[0].get(), options_.leases, fabric_->capabilities().text);
+  keeper_.emplace(*connector_, lanes_[0].get(), options_.leases, fabric_->capabilities().text, member_ms());
   return keeper_->start();
 }
 
@@ -136,11 +136,51 @@ Status RemoteLink::resize(size_t target, uint64_t bytes) {
   return Status::OK();
 }
 
-Status RemoteLink::make_mirror(size_t target, bool shared, std::shared_ptr<Mirror>* mirror) {
-  LinkTarget& of = *targets_[target];
-  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, of.state.name(), of.pool.region.bytes, &of.mirror, shared));
-  *mirror = of.mirror;
+Status RemoteLink::make_mirror(std::span<const size_t> members, bool shared, std::shared_ptr<Mirror>* mirror) {
+  const LinkTarget& first = *targets_[members.front()];
+  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, first.state.name(), first.pool.region.bytes, mirror, shared));
+  for (const size_t member : members) targets_[member]->mirror = *mirror;
   return Status::OK();
+}
+
+Status RemoteLink::status_of(const TargetName& name, uint64_t* epoch, VersionedPage* page) const {
+  std::unique_ptr<PoolClient> client;
+  BONSAI_RETURN_IF_ERROR(PoolClient::make(*fabric_, name, &client));
+  std::unique_ptr<rdma::Worker> worker;
+  std::unique_ptr<rdma::Peer> peer;
+  BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&worker));
+  BONSAI_RETURN_IF_ERROR(connector_->connect(worker.get(), *client, &peer, member_ms()));
+  PoolRequests requests(worker.get(), nullptr, options_.limit_ms, fabric_->capabilities().text);
+  const Status status = requests.status_of(client.get(), peer.get(), epoch, page);
+  peer.reset();  // and with it what it may still deliver
+  static_cast<void>(worker->poll());
+  return status;
+}
+
+Status RemoteLink::set_page(LinkTarget* target, const GroupPage& page, uint64_t version) const {
+  const std::lock_guard lock(target->connecting);
+  if (target->connections.empty() || !target->connections[0]->is_open()) {
+    return Status::Unavailable(target->state.name() + " cannot be reached; see that its node runs, and retry");
+  }
+  PoolRequests requests(lanes_[0]->worker.get(), &lanes_[0]->mutex, member_ms(), fabric_->capabilities().text);
+  return requests.set_page(target->client.get(), &target->connections[0]->peer(), page, version);
+}
+
+Group* RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedPage& page,
+                              std::function<void(const std::string& text)> note) {
+  Group::Actions actions;
+  actions.set_page = [this](LinkTarget* to, const GroupPage& next, uint64_t version) {
+    return set_page(to, next, version);
+  };
+  actions.close = [this](LinkTarget* member) { connector_->close(member); };
+  actions.note = std::move(note);
+  std::vector<Leases::Key> keys;
+  for (LinkTarget* const member : members) {
+    if (member != nullptr) keys.push_back(member);
+  }
+  if (options_.leases != nullptr) options_.leases->make_group(keys, page.page.needed);
+  groups_.push_back(std::make_unique<Group>(std::move(members), page, std::move(actions)));
+  return groups_.back().get();
 }
 
 void RemoteLink::close_all() {

@@ -16,9 +16,12 @@
 #ifndef BONSAI_SCALE_REMOTE_LINK_H_
 #define BONSAI_SCALE_REMOTE_LINK_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,7 @@
 #include "rdma/fabric.h"
 #include "scale/connection.h"
 #include "scale/connector.h"
+#include "scale/group.h"
 #include "scale/lease_keeper.h"
 #include "scale/leases.h"
 #include "scale/pool_requests.h"
@@ -44,6 +48,9 @@ struct LinkOptions {
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence
   size_t workers = 4;                    // 1 to kWorkersMax
+  // So long a member of a group may be without a grant, before it is taken out; 0: 2 s, or half of limit_ms if that is
+  // less. A node's restart fits in.
+  uint64_t member_ms = 0;
   // Of the store, which the link keeps, on threads of its own; outlives the link. Null: none are kept.
   Leases* leases = nullptr;
 };
@@ -63,6 +70,17 @@ class RemoteLink {
   // an owner that is alive), Unavailable (nobody answers there), InvalidArgument (secret).
   Status open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target,
               const TakeOver& take_over = {});
+  // The page and the newest epoch of a pool, whoever owns it. Errors: NotFound (its node has no such pool; *epoch is
+  // set), Unavailable (nobody answers there within member_ms), InvalidArgument (secret).
+  Status status_of(const TargetName& name, uint64_t* epoch, VersionedPage* page) const;
+  // Gives the target's pool a page, of the session's epoch. Errors: as PoolRequests::set_page().
+  Status set_page(LinkTarget* target, const GroupPage& page, uint64_t version) const;
+  // From now on the targets are the members of a group; `members` has them by number, null where the page names a
+  // member that is left out. `page` is in force. Requires: they were opened, and are used by nobody yet.
+  Group* make_group(std::vector<LinkTarget*> members, const VersionedPage& page,
+                    std::function<void(const std::string& text)> note);
+  // Gives the pool back.
+  Status give_back(size_t target) { return release(target, PoolOp::kLeave); }
   // Gives the pool back and removes it from its node.
   Status remove(size_t target) { return release(target, PoolOp::kRemove); }
   // Makes the pool so large on its node. Requires: its mirror is not used any more.
@@ -76,12 +94,17 @@ class RemoteLink {
   [[nodiscard]] const ServedPool& pool(size_t target) const { return targets_[target]->pool; }
   // Why fences of the target fail; OK as long as none did.
   [[nodiscard]] Status status(size_t target) const { return targets_[target]->state.status(); }
-  // Makes the target's mirror. Requires: once per target, and after resize().
-  Status make_mirror(size_t target, bool shared, std::shared_ptr<Mirror>* mirror);
+  // Makes the mirror of a target, or of a group's members. `shared`: as Mirror::make(). Requires: once per target, and
+  // after resize().
+  Status make_mirror(std::span<const size_t> members, bool shared, std::shared_ptr<Mirror>* mirror);
 
   [[nodiscard]] WriteLanes& writes() { return *writes_; }
   [[nodiscard]] ReadLanes& reads() { return *reads_; }
   [[nodiscard]] uint64_t limit_ms() const { return options_.limit_ms; }
+  // As LinkOptions, never 0.
+  [[nodiscard]] uint64_t member_ms() const {
+    return options_.member_ms != 0 ? options_.member_ms : std::min<uint64_t>(2'000, options_.limit_ms / 2 + 1);
+  }
 
   // Requests of all threads since the link was made, except those for leases. Any thread.
   [[nodiscard]] rdma::Traffic traffic() const;
@@ -110,6 +133,7 @@ class RemoteLink {
   std::optional<WriteLanes> writes_;
   std::optional<ReadLanes> reads_;
   std::vector<std::unique_ptr<LinkTarget>> targets_;  // fixed once the store is open
+  std::vector<std::unique_ptr<Group>> groups_;        // likewise
   std::optional<LeaseKeeper> keeper_;                 // its threads end before the targets
   // Targets whose requests to open were not answered in time. A later answer may come over another target's connection,
   // which would end if the answer found no memory.

@@ -28,6 +28,7 @@ Status RemoteLinks::link_of(const TargetName& name, RemoteLink** link) {
     const LinkOptions options{.secret = has_secret_ ? &secret_ : nullptr,
                               .limit_ms = limit_ms_,
                               .workers = workers_,
+                              .member_ms = member_ms_,
                               .leases = leases_.get()};
     BONSAI_RETURN_IF_ERROR(RemoteLink::make(std::move(fabric), options, &of_scheme));
   }

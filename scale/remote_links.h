@@ -27,9 +27,9 @@ Status load_secret(const std::string& file, rdma::Secret* secret, bool* has_secr
 
 class RemoteLinks {
  public:
-  // `limit_ms` and `workers` as LinkOptions.
-  RemoteLinks(std::string secret_file, uint64_t limit_ms, size_t workers)
-      : secret_file_(std::move(secret_file)), limit_ms_(limit_ms), workers_(workers) {}
+  // `limit_ms`, `workers` and `member_ms` as LinkOptions.
+  RemoteLinks(std::string secret_file, uint64_t limit_ms, size_t workers, uint64_t member_ms = 0)
+      : secret_file_(std::move(secret_file)), limit_ms_(limit_ms), member_ms_(member_ms), workers_(workers) {}
 
   // Requires: the name is remote. The link lives as long as this object. Errors: those of open_fabric() and of
   // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
@@ -42,7 +42,7 @@ class RemoteLinks {
 
  private:
   const std::string secret_file_;
-  const uint64_t limit_ms_;
+  const uint64_t limit_ms_, member_ms_;
   const size_t workers_;
   bool secret_loaded_ = false, has_secret_ = false;
   rdma::Secret secret_;

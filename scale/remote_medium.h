@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/nvm/medium.h"
@@ -30,7 +31,12 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
  public:
   // Requires: `target` was opened on the link, which outlives the medium. `shared`: as Mirror::make(). Errors: NoSpace
   // (no addresses for the view).
-  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium, bool shared = false);
+  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium, bool shared = false) {
+    return make(link, std::span(&target, 1), medium, shared);
+  }
+  // The same for the members of a group, of equal sizes: what is stored goes to all, what is read comes from one.
+  static Status make(RemoteLink* link, std::span<const size_t> members, std::unique_ptr<RemoteMedium>* medium,
+                     bool shared = false);
 
   // Requires, as copy() and flush(): the destination is resident.
   void store8(std::byte* dst, uint64_t value) override;
@@ -38,13 +44,15 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override;
   void flush(const std::byte* dst, size_t n, const base::Site& site) override;
   bool fence(const base::Site& site) override;
-  [[nodiscard]] Status health() const override { return target_.state.status(); }
-  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override { target_.spread.add(offset, n, unit_bytes); }
+  [[nodiscard]] Status health() const override;
+  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override {
+    for (LinkTarget* const member : members_) member->spread.add(offset, n, unit_bytes);
+  }
   [[nodiscard]] base::FarReads* far() override { return this; }
 
   [[nodiscard]] Memory memory(size_t bytes) override { return reads_.memory(bytes); }
   [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
-    return reads_.begin(&target_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
+    return reads_.begin(members_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
   }
   [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return reads_.ended(ticket, status); }
   void forget(uint64_t ticket) override { reads_.forget(ticket); }
@@ -56,11 +64,11 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
 
  private:
-  RemoteMedium(RemoteLink* link, size_t target, std::shared_ptr<Mirror> mirror)
+  RemoteMedium(RemoteLink* link, std::vector<LinkTarget*> members, std::shared_ptr<Mirror> mirror)
       : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),
         writes_(link->writes()),
         reads_(link->reads()),
-        target_(*link->target(target)),
+        members_(std::move(members)),
         limit_ms_(link->limit_ms()),
         mirror_(std::move(mirror)) {}
 
@@ -72,7 +80,7 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
 
   WriteLanes& writes_;
   ReadLanes& reads_;
-  LinkTarget& target_;
+  const std::vector<LinkTarget*> members_;
   const uint64_t limit_ms_;
   const std::shared_ptr<Mirror> mirror_;
 };

@@ -32,7 +32,9 @@ void run_name(std::string_view input) {
   if (!status.ok()) {
     BONSAI_CHECK(status.IsInvalidArgument() && !status.message().empty());
   } else if (name.is_remote()) {
-    BONSAI_CHECK(is_pool_name(name.pool) && !name.node.empty());
+    const std::vector<TargetName> members = name.is_group() ? name.members : std::vector<TargetName>{name};
+    for (const TargetName& member : members) BONSAI_CHECK(is_pool_name(member.pool) && !member.node.empty());
+    BONSAI_CHECK(name.replicas_min <= name.members.size());
   }
   if (!status.ok()) return;
   BONSAI_CHECK(name.text.find("?role=") == std::string::npos && name.text.find("?lease=") == std::string::npos);
@@ -48,7 +50,8 @@ std::vector<std::string> seeds_of_names() {
           "/a?role=log",
           "shm://NAME/POOL?role=dnodes",
           "shm://NAME/POOL?role=log&lease=checked",
-          "/a?rol=log"};
+          "/a?rol=log",
+          "shm://A/p|shm://B/p|shm://C/p?replicas_min=2&role=log"};
 }
 
 const FuzzRegistration target_name("target_name", run_name, seeds_of_names);
@@ -79,7 +82,8 @@ class ServerRig {
     if (message.empty() || message.size() > sizeof(rdma::FlushRequest)) return;
     PoolRequest request;
     std::memcpy(&request, message.data(), std::min(message.size(), sizeof request));
-    if (request.op == PoolOp::kResize || request.op == PoolOp::kComplete) {  // of a pool that it has
+    const bool has = request.op == PoolOp::kResize || request.op == PoolOp::kComplete || request.op == PoolOp::kPage;
+    if (has) {  // of a pool that it has
       PoolRequest create = request;
       create.magic = PoolRequest::kMagic;
       create.token = 1;
@@ -144,8 +148,9 @@ void run_request(std::string_view input) {
 
 std::vector<std::string> seeds_of_requests() {
   std::vector<std::string> seeds;
-  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kLeave, PoolOp::kRemove, PoolOp::kResize,
-                          PoolOp::kComplete, PoolOp::kCreateUnnamed, PoolOp::kResume, PoolOp::kRenew}) {
+  for (const PoolOp op :
+       {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kLeave, PoolOp::kRemove, PoolOp::kResize, PoolOp::kComplete,
+        PoolOp::kCreateUnnamed, PoolOp::kResume, PoolOp::kRenew, PoolOp::kStatus, PoolOp::kPage}) {
     PoolRequest request;
     request.token = 7;
     request.op = op;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "scale/group_target.h"
 #include "scale/local_target.h"
 #include "scale/remote_target.h"
 #include "scale/residence.h"
@@ -41,7 +42,7 @@ class CallersTarget final : public Target {
 }  // namespace
 
 Targets::Targets(TargetConfig config)
-    : config_(std::move(config)), links_(config_.secret_file, config_.limit_ms, config_.workers) {}
+    : config_(std::move(config)), links_(config_.secret_file, config_.limit_ms, config_.workers, config_.member_ms) {}
 
 Status Targets::add(TargetName name) {
   if (!name.is_remote()) {
@@ -54,6 +55,10 @@ Status Targets::add(TargetName name) {
                                    std::string("by a plain word, or set medium to auto"));
   }
   if (name.checks_lease) links_.leases().distrust_clock();
+  if (name.is_group()) {
+    targets_.push_back(std::make_unique<GroupTarget>(std::move(name), config_, &links_));
+    return Status::OK();
+  }
   targets_.push_back(std::make_unique<RemoteTarget>(std::move(name), config_, &links_));
   return Status::OK();
 }

@@ -45,6 +45,7 @@ struct TargetConfig {
   std::string secret_file;
   uint64_t limit_ms = 5'000;
   size_t workers = 4;
+  uint64_t member_ms = 0;
   bool take_over = false;                                       // an existing pool, also from an owner that is alive
   std::function<void(const std::string& text)> note = nullptr;  // for the operator, of a pool that is taken over
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "scale/membership/lease.h"
 #include "scale/volume.h"
 
 namespace bonsai::scale {
@@ -20,7 +21,8 @@ bool is_scheme(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) { return byte >= 'a' && byte <= 'z'; });
 }
 
-constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked";
+constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked", kReplicasMin = "replicas_min=";
+constexpr char kMemberMark = '|';  // between the members of a group
 
 // Where the query begins: "?role=..." or "?lease=...".
 size_t find_query(const std::string& text) { return std::min(text.find("?role="), text.find("?lease=")); }
@@ -34,13 +36,21 @@ bool parse_role(std::string_view text, TargetRole* role) {
   return true;
 }
 
-// `query` without the question mark. False: it is none of a target.
-bool parse_query(std::string_view query, TargetName* name) {
+bool parse_replicas_min(std::string_view text, size_t* replicas_min) {
+  if (*replicas_min != 0 || text.size() != 1 || text[0] < '1' || text[0] > '9') return false;
+  *replicas_min = static_cast<size_t>(text[0] - '0');
+  return true;
+}
+
+// `query` without the question mark, of a group or of another target. False: it is none of its queries.
+bool parse_query(std::string_view query, bool is_group, TargetName* name) {
   for (size_t begin = 0; begin <= query.size();) {
     const size_t end = std::min(query.find('&', begin), query.size());
     const std::string_view word = query.substr(begin, end - begin);
     if (word.starts_with(kRole)) {
       if (name->role != TargetRole::kUnsaid || !parse_role(word.substr(kRole.size()), &name->role)) return false;
+    } else if (is_group && word.starts_with(kReplicasMin)) {
+      if (!parse_replicas_min(word.substr(kReplicasMin.size()), &name->replicas_min)) return false;
     } else if (word != kCheckedLease || std::exchange(name->checks_lease, true)) {
       return false;
     }
@@ -55,6 +65,52 @@ bool has_query(std::string_view text) {
   if (mark == std::string_view::npos) return false;
   const std::string_view query = text.substr(mark + 1);
   return query == "role" || query == "lease" || query.find('=') != std::string_view::npos;
+}
+
+// The query after a group's '?'.
+Status parse_group_query(const std::string& whole, std::string_view query, TargetName* name) {
+  if (!parse_query(query, /*is_group=*/true, name)) {
+    return Status::InvalidArgument("'" + whole + "' has the query '" + std::string(query) +
+                                   "', which is none of a group; write ?replicas_min=N, ?role=..., ?lease=checked, " +
+                                   "or several with & between");
+  }
+  if (name->replicas_min <= name->members.size()) return Status::OK();
+  return Status::InvalidArgument("'" + whole + "' wants each update on " + std::to_string(name->replicas_min) +
+                                 " members and names " + std::to_string(name->members.size()) +
+                                 "; write replicas_min=1 to " + std::to_string(name->members.size()));
+}
+
+Status parse_group(const std::string& whole, TargetName* name) {
+  TargetName group;
+  const size_t query = std::min(whole.find('?'), whole.size());
+  group.text = whole.substr(0, query);
+  for (size_t begin = 0; begin <= group.text.size();) {
+    const size_t end = std::min(group.text.find(kMemberMark, begin), group.text.size());
+    TargetName member;
+    if (end == begin) return Status::InvalidArgument("'" + whole + "' names an empty member; write one | between two");
+    BONSAI_RETURN_IF_ERROR(parse_target_name(group.text.substr(begin, end - begin), &member));
+    begin = end + 1;
+    group.scheme = group.members.empty() ? member.scheme : group.scheme;
+    if (member.scheme.empty() || member.scheme != group.scheme) {
+      return Status::InvalidArgument("'" + whole +
+                                     "' is a group, whose members are pools of nodes, all of one scheme; " + "write " +
+                                     group.scheme + "://... for " + member.text);
+    }
+    for (const TargetName& other : group.members) {
+      if (other.text != member.text) continue;
+      return Status::InvalidArgument("'" + whole + "' names the member " + member.text + " twice; name each once");
+    }
+    group.members.push_back(std::move(member));
+  }
+  if (group.members.size() > membership::kMembersMax) {
+    return Status::InvalidArgument("'" + whole + "' names " + std::to_string(group.members.size()) +
+                                   " members; a group has at most " + std::to_string(membership::kMembersMax));
+  }
+  if (query < whole.size()) {
+    BONSAI_RETURN_IF_ERROR(parse_group_query(whole, std::string_view(whole).substr(query + 1), &group));
+  }
+  *name = std::move(group);
+  return Status::OK();
 }
 
 }  // namespace
@@ -79,10 +135,16 @@ std::string_view role_text(TargetRole role) {
 }
 
 Status parse_target_name(const std::string& whole, TargetName* name) {
+  if (const size_t mark = whole.find("://"); mark != std::string::npos &&
+                                             whole.find(kMemberMark) != std::string::npos &&
+                                             is_scheme(std::string_view(whole).substr(0, mark))) {
+    return parse_group(whole, name);
+  }
   TargetName parsed;
   const std::string text = whole.substr(0, find_query(whole));
   parsed.text = text;
-  const bool is_query = text.size() == whole.size() || parse_query(whole.substr(text.size() + 1), &parsed);
+  const bool is_query =
+      text.size() == whole.size() || parse_query(whole.substr(text.size() + 1), /*is_group=*/false, &parsed);
   if (!is_query || has_query(text)) {
     return Status::InvalidArgument("'" + whole + "' ends in a query that is none of a target; write ?role=log, " +
                                    "?role=dnodes or ?role=both, and for a pool of another node also ?lease=checked " +

@@ -4,6 +4,10 @@
 //   /mnt/pmem/my.pool           a file or DAX device of this machine
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
+//   rdma://A:1/P|rdma://B:1/P   a group: several nodes' pools that hold the same bytes, 2 to 8, of one scheme
+//
+// The name of a group may end in `?replicas_min=N`: so many members at least hold what is acknowledged, else updates
+// stop. Unsaid: more than half of them; of two, both. `&` is between two queries.
 //
 // Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. A remote one may end in
 // `?lease=checked`: reads ask its node whether the pool is still this process's (leases.h). Both: with `&` between.
@@ -32,9 +36,12 @@ struct TargetName {
   std::string node;    // the address of the node, in the notation of the fabric's provider
   std::string pool;    // the name of the pool there
   TargetRole role = TargetRole::kUnsaid;
-  bool checks_lease = false;  // lease=checked
+  bool checks_lease = false;             // lease=checked
+  std::vector<TargetName> members = {};  // of a group, whose own node and pool are empty
+  size_t replicas_min = 0;               // of a group; 0: unsaid
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
+  [[nodiscard]] bool is_group() const { return !members.empty(); }
 };
 
 // Whether this is a valid name of a pool on a node: 1 to kPoolNameBytesMax letters, digits, '.', '_' and '-', not
@@ -45,7 +52,8 @@ struct TargetName {
 [[nodiscard]] std::string_view role_text(TargetRole role);
 
 // Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none, a lease of a target
-// that has none; the message shows the form).
+// that has none; the message shows the form; a group of one or of more than kMembersMax members, of several schemes,
+// that names one member twice, or with a replicas_min that it cannot have).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: those, InvalidArgument (an empty name, more than kTargetsMax, one

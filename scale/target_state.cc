@@ -4,8 +4,6 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr bool kInPage = true;  // a group of one is never without its member
-
 // The text for an event after which updates fail.
 std::string_view text_of(TargetState::Event event) {
   switch (event) {
@@ -28,7 +26,7 @@ Status TargetState::status() const {
 void TargetState::note(Event event, const Status& why) {
   const std::lock_guard lock(mutex_);
   const State before = state();
-  const membership::Transition transition = membership::next(before, event, kInPage);
+  const membership::Transition transition = membership::next(before, event, in_page_);
   const bool fails = (transition.actions & (membership::kFailUpdates | membership::kEndEverything)) != 0;
   if (event == Event::kConfirmed) attempt_ = Status::OK();
   if (fails && status_.ok()) {
@@ -40,8 +38,16 @@ void TargetState::note(Event event, const Status& why) {
   State after = transition.to;
   // An answer that is late, or "no": as far as is known the confirmed connections are whole, and reads go on.
   const bool whole = event == Event::kGivenUp && before == State::kInSync;
-  if (whole) after = membership::next(after, Event::kConfirmed, kInPage).to;
+  if (whole) after = membership::next(after, Event::kConfirmed, in_page_).to;
   state_.store(after, std::memory_order_release);
+}
+
+void TargetState::leave_page() {
+  {
+    const std::lock_guard lock(mutex_);
+    in_page_ = false;
+  }
+  note(Event::kInForce);
 }
 
 Status TargetState::attempt() const {

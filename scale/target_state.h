@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one target, from its link's view (membership/member_state.h), and the reason why its updates have
-// failed. The target is a group of one: it is in every page.
+// failed. A target alone is a group of one: it is in every page. A member of a larger group may be left out (group.h).
 //
 //   in sync     updates are posted, reads go there
 //   silent      a connection has ended: updates and reads wait for a new one
 //   lost        updates have failed for good; reads come back with a new connection
 //   read only   reads go there, updates are refused
+//   out         a page without it is in force: no update waits for it, and nothing is sent or read there
 //   ended       another session owns the pool, or it was given back: all requests are refused
 //
 // Thread-safety: all methods.
@@ -40,6 +41,8 @@ class TargetState {
     const State now = state();
     return now == State::kInSync || now == State::kSilent;
   }
+  // A page without it is in force.
+  [[nodiscard]] bool is_out() const { return state() == State::kOut; }
   // Reads may be posted now.
   [[nodiscard]] bool takes_reads() const { return membership::takes_reads(state()); }
   // A new connection is wanted.
@@ -52,6 +55,8 @@ class TargetState {
 
   // Something has happened to the target. `why`: the reason, for status().
   void note(Event event, const Status& why = Status::OK());
+  // A page without the member is in force.
+  void leave_page();
   // An attempt to connect again has failed. The last one is the reason if the target is given up.
   void note_attempt(const Status& why);
   // Why the last one failed; OK: none has since the last connection.
@@ -61,6 +66,7 @@ class TargetState {
   const std::string name_;
   std::atomic<State> state_{State::kConnecting};
   mutable std::mutex mutex_;  // of changes, and of the reason
+  bool in_page_ = true;
   Status status_, attempt_;
 };
 

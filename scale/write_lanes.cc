@@ -36,19 +36,19 @@ bool WriteLanes::Noted::uses(size_t lane) const {
          std::any_of(queues.begin(), queues.end(), carries);
 }
 
-void WriteLanes::note_store(LinkTarget* target, uint64_t offset) {
+void WriteLanes::note_store(Members members, uint64_t offset) {
   std::vector<Store>& stores = noted_.mine().stores;
   if (stores.size() == kStoresMax) stores.erase(stores.begin());
-  stores.push_back({target, offset});
+  stores.push_back({members.front(), offset});
 }
 
-void WriteLanes::note(LinkTarget* target, uint64_t offset, uint64_t n) {
+void WriteLanes::note(Members members, uint64_t offset, uint64_t n) {
   if (n == 0) return;
   Noted& mine = noted_.mine();
   constexpr uint64_t kWord = sizeof(uint64_t);
   // All words except the last go before, one by one; the last goes with the range.
   const auto within = [&](const Store& store) {
-    return store.target == target && store.offset >= offset && store.offset + kWord <= offset + n;
+    return store.target == members.front() && store.offset >= offset && store.offset + kWord <= offset + n;
   };
   const auto last = std::find_if(mine.stores.rbegin(), mine.stores.rend(), within);
   const bool apart = last != mine.stores.rend();
@@ -56,21 +56,28 @@ void WriteLanes::note(LinkTarget* target, uint64_t offset, uint64_t n) {
     const Store* const last_store = &*last;
     for (const Store& store : mine.stores) {
       if (&store == last_store || !within(store) || store.offset == last_store->offset) continue;
-      note_range(&mine, target, {store.offset, kWord, true});
+      note_range(&mine, members, {store.offset, kWord, true});
     }
     std::erase_if(mine.stores, within);
   }
-  note_range(&mine, target, {offset, n, apart});
+  note_range(&mine, members, {offset, n, apart});
 }
 
-void WriteLanes::note_copy(LinkTarget* target, uint64_t offset, const void* src, size_t n) {
+void WriteLanes::note_copy(Members members, uint64_t offset, const void* src, size_t n) {
   if (n == 0) return;
   std::shared_ptr<std::byte> copy = pool_->take(n);
   std::memcpy(copy.get(), src, n);
-  note_range(&noted_.mine(), target, {offset, n, false, std::move(copy)});
+  note_range(&noted_.mine(), members, {offset, n, false, std::move(copy)});
 }
 
-void WriteLanes::note_range(Noted* mine, LinkTarget* target, WriteRange range) {
+// The members share the copy.
+void WriteLanes::note_range(Noted* mine, Members members, const WriteRange& range) {
+  for (LinkTarget* const member : members) {
+    if (!member->state.is_out()) note_for(mine, member, range);
+  }
+}
+
+void WriteLanes::note_for(Noted* mine, LinkTarget* target, WriteRange range) {
   while (range.bytes > 0) {
     uint64_t n = range.bytes;
     const size_t lane = target->spread.lane_of(range.offset, lanes_.size(), &n);
@@ -264,7 +271,7 @@ void WriteLanes::look_for(Noted* mine) {
   }
 }
 
-bool WriteLanes::fence(const LinkTarget& target) {
+bool WriteLanes::fence(Members members) {
   Noted& mine = noted_.mine();
   uint64_t rounds = 0;
   uint64_t last = 0;  // of this thread's postings that this fence answers for, + 1; 0: not all are posted yet
@@ -274,6 +281,7 @@ bool WriteLanes::fence(const LinkTarget& target) {
     if (last != 0 && (mine.posted.empty() || mine.posted.front().order >= last)) break;
     if (++rounds % kLookRounds == 0) look_for(&mine);
     for (LinkTarget* const silent : apart(mine)) {
+      if (silent->is_member() && silent->leases != nullptr) continue;  // the keeper connects; it may be out before that
       connector_.reconnect(silent);
       static_cast<void>(wait.watch_ns());  // an attempt counts as a whole
     }
@@ -282,7 +290,8 @@ bool WriteLanes::fence(const LinkTarget& target) {
       break;
     }
   }
-  return target.state.awaits_updates();
+  return std::all_of(members.begin(), members.end(),
+                     [](const LinkTarget* member) { return member->state.awaits_updates() || member->state.is_out(); });
 }
 
 // Ends updates of each target that has not answered, within the bound, postings before `last` (0: all postings, or has

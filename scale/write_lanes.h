@@ -2,6 +2,8 @@
 // The writes of a link. A thread notes what it has written; its fence posts all of that, one list for each target and
 // lane, all in flight at once, and waits until it is durable.
 //
+// A target may have several members, which get the same: what is noted for one is noted for all, and posted together.
+//
 // Invariants
 //   - **Writes to one word arrive in the order in which they were posted, and take resident bytes from the mirror at or
 //     after posting.** The address alone decides which lane carries a write (spread.h), and posting is one critical
@@ -46,20 +48,21 @@ class WriteLanes {
 
   // The calling thread stored the mirror's aligned word at `offset`. If the thread notes several such words, an earlier
   // one never reaches the target after a later one: stores to one line keep their order.
-  void note_store(LinkTarget* target, uint64_t offset);
+  void note_store(Members members, uint64_t offset);
   // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target. Requires: they
   // are resident.
-  void note(LinkTarget* target, uint64_t offset, uint64_t n);
+  void note(Members members, uint64_t offset, uint64_t n);
   // note() for a copy of [src, src + n), for bytes that are not resident. Requires: of several copies that share bytes
   // only the last one counts.
-  void note_copy(LinkTarget* target, uint64_t offset, const void* src, size_t n);
+  void note_copy(Members members, uint64_t offset, const void* src, size_t n);
   // Posts the thread's notes for all targets, and waits until their bytes are durable or their target has failed.
-  // False: some bytes may not be durable on `target`, from this fence or an earlier one of any thread.
-  [[nodiscard]] bool fence(const LinkTarget& target);
+  // False: some bytes may not be durable on `members`, from this fence or an earlier one of any thread. A member that
+  // is out is not waited for.
+  [[nodiscard]] bool fence(Members members);
 
  private:
   struct Store {
-    LinkTarget* target;
+    const LinkTarget* target;  // the first member
     uint64_t offset;
   };
   // The work of one connection.
@@ -87,7 +90,8 @@ class WriteLanes {
     [[nodiscard]] bool uses(size_t lane) const;
   };
 
-  void note_range(Noted* mine, LinkTarget* target, WriteRange range);
+  void note_range(Noted* mine, Members members, const WriteRange& range);
+  void note_for(Noted* mine, LinkTarget* target, WriteRange range);
   static void add_to(Queue* queue, WriteRange range);
   void advance(Noted* mine);
   void post(Noted* mine, size_t lane);

@@ -33,7 +33,9 @@ struct WireSlot {
   uint64_t needed;
   uint64_t members;
   WireMember member[kMembersMax];
-  uint64_t zeros[3];
+  uint64_t self;
+  uint64_t equal;
+  uint64_t zero;
   uint64_t check;  // CRC32C of all before and of the slot's number
 };
 static_assert(sizeof(WireMember) == 280 && sizeof(WireSlot) <= kSlotBytes);
@@ -51,7 +53,8 @@ bool is_sound_wire(const WireSlot& wire) {
   if (wire.epoch == 0 ? !never_owned : !lease_in_range(wire.lease_ns)) return false;
   if (std::max({wire.epoch, wire.written_by, wire.version}) > kEpochMax || wire.members > kMembersMax) return false;
   if (wire.holder[Page::kHolderBytesMax] != '\0') return false;
-  if (wire.needed == 0 || wire.needed > std::max<uint64_t>(wire.members, 1)) return false;
+  const uint64_t copies = std::max<uint64_t>(wire.members, 1);
+  if (wire.needed == 0 || wire.needed > copies || wire.self >= copies || wire.equal > 1) return false;
   return std::all_of(wire.member, wire.member + wire.members, [](const WireMember& member) {
     const bool ends = member.address[Member::kAddressBytesMax] == '\0';
     const bool named = member.id[0] != 0 || member.id[1] != 0;
@@ -77,6 +80,8 @@ bool to_wire(const Page& page, WireSlot* wire) {
   wire->version = page.version;
   wire->needed = page.needed;
   wire->members = page.members;
+  wire->self = page.self;
+  wire->equal = page.equal ? 1 : 0;
   for (size_t i = 0; i < page.members; ++i) {
     const Member& from = page.member[i];
     if (!fits(from.address, Member::kAddressBytesMax)) return false;
@@ -120,6 +125,8 @@ Page decode(const WireSlot& wire) {
   page.version = wire.version;
   page.needed = wire.needed;
   page.members = wire.members;
+  page.self = wire.self;
+  page.equal = wire.equal != 0;
   for (size_t i = 0; i < page.members; ++i) {
     const WireMember& from = wire.member[i];
     page.member[i] = {{from.id[0], from.id[1]}, static_cast<Role>(from.role), from.address};

@@ -33,7 +33,7 @@ enum class Role : uint64_t {
 struct Member {
   static constexpr size_t kAddressBytesMax = 255;
 
-  std::array<uint64_t, 2> id{};  // of the member's pool; not zeros
+  std::array<uint64_t, 2> id{};  // of the group, and of the member's pool in it; not zeros
   Role role = Role::kInSync;
   std::string address;
 
@@ -51,7 +51,9 @@ struct Page {
   uint64_t written_by = 0;
   uint64_t version = 0;
   uint64_t needed = 1;  // so many members at least hold what is acknowledged (replicas_min)
-  size_t members = 0;   // at most kMembersMax
+  size_t members = 0;   // at most kMembersMax; 0: the pool is a target alone
+  size_t self = 0;      // which of the members this pool is
+  bool equal = false;   // nothing was written since all bytes of those in sync were equal
   std::array<Member, kMembersMax> member;
 
   bool operator==(const Page&) const = default;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
-// sources. The simulations of the whole store must notice the loss of those that testing/sim/rules.h names; leases have
-// a test of their own (leases_test.cc). No bit of persist/testing/mutants.h or store/testing/mutants.h.
+// sources. The simulations of the whole store must notice the loss of those that testing/sim/rules.h names; leases and
+// groups have tests of their own (leases_test.cc, group_life_test.cc). No bit of persist/testing/mutants.h or
+// store/testing/mutants.h, but for groups, whose tests compile neither.
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -22,7 +23,12 @@ enum Mutant : uint32_t {
   kStandingClockTrusted = 1u << 5,  // lease=checked changes nothing
   kOwnerReplaced = 1u << 6,         // the server gives a pool that has an owner to the next one who asks
   kReadNotAwaited = 1u << 7,        // a read has ended, and its memory is used again, before its READs are complete
+  kOutBeforePage = 1u << 8,         // a member is out before the page without it is durable on the others
+  kOpensWithTooFew = 1u << 9,       // a group is opened by whichever members are there
+  kNotMadeEqual = 1u << 10,         // a member that was away is taken for one that holds everything
   kCopyUsedAgain = 1u << 11,        // what is being written is given back, and used again, before its WRITE is complete
+  kFirstMemberOnly = 1u << 13,      // updates go to the first member of a group alone
+  kTooFewGoOn = 1u << 14,           // a group goes on with fewer members than are needed
   kSendAgainSkipped = 1u << 15,     // what a connection has left unanswered is taken for durable
   kReadAgainSkipped = 1u << 16,     // what a connection has left unread is taken for read
   kLeaseNotChecked = 1u << 17,      // a lease is valid for ever

@@ -122,6 +122,8 @@ Page make_page(uint64_t n) {
   page.version = n * 7;
   page.members = n % kMembersMax + 1;
   page.needed = (page.members + 1) / 2;
+  page.self = n % page.members;
+  page.equal = n % 2 == 0;
   for (size_t i = 0; i < page.members; ++i) {
     page.member[i] = {{n, i}, static_cast<Role>(i % 3 + 1), "node" + std::to_string(n * i) + ":7470/pool"};
   }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lives of a group of three nodes on the simulated fabric, in virtual time and followed from their seeds: a node is
+// killed or stopped while its owner writes, and the group is opened again by those that are there. Nothing that was
+// acknowledged is lost. Each rule of testing/mutants.h that is about groups is left out once, and a life must notice.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/coro/scheduler.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "base/testing/figures.h"
+#include "base/testing/temp_folder.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "rdma/sim/sim.h"
+#include "scale/fabrics.h"
+#include "scale/pool_server.h"
+#include "scale/read_batch.h"
+#include "scale/target.h"
+#include "scale/testing/mutants.h"
+
+namespace bonsai::scale {
+namespace {
+
+constexpr size_t kNodes = 3, kSlots = 24;
+constexpr uint64_t kLifeBytes = uint64_t{256} << 10, kResident = 4 << 10;
+constexpr uint64_t kLimitMs = 6'000, kMemberMs = 500;
+inline constexpr base::Site kLifeSite{"group_life.write"};
+
+class GroupLife {
+ public:
+  GroupLife(uint64_t seed, bool needs_all) : dice_(seed), needs_all_(needs_all) {
+    register_fabric("grouplife", [this](std::shared_ptr<rdma::Fabric>* fabric) {
+      *fabric = network_.make_fabric();
+      return Status::OK();
+    });
+  }
+
+  // What went wrong; empty: nothing.
+  std::string run(uint64_t seed) {
+    base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded, .seed = seed, .stack_bytes = size_t{256} << 10});
+    scheduler.spawn([this] {
+      for (size_t i = 0; i < kNodes; ++i) start(i);
+      live();
+      close();
+      for (size_t i = 0; i < kNodes; ++i) end(i);
+    });
+    if (!scheduler.run().ok() && wrong_.empty()) wrong_ = "the life does not end";
+    return wrong_;
+  }
+
+ private:
+  struct Node {
+    testing::TempFolder folder = testing::TempFolder::on_tmpfs();
+    std::unique_ptr<rdma::Fabric> fabric;
+    bool over = true, stopped = false;
+    base::Thread thread;
+  };
+
+  void start(size_t number) {
+    Node& node = nodes_[number];
+    if (!node.over) return;
+    node.fabric = network_.make_fabric();
+    node.over = false;
+    node.thread = base::Thread("node", [&node, number] {
+      PoolServer::Config config;
+      config.folder = node.folder.path();
+      config.address = std::string(1, static_cast<char>('a' + number));
+      std::unique_ptr<PoolServer> server;
+      const Status made = PoolServer::make(node.fabric.get(), config, &server);
+      while (made.ok() && !node.over) {
+        if (node.stopped) base::sleep_ms(1);
+        if (!node.stopped) static_cast<void>(server->serve(1));
+      }
+    });
+  }
+  void end(size_t number) {
+    Node& node = nodes_[number];
+    if (node.over) return;
+    node.over = true;
+    node.thread.join();
+    node.fabric.reset();
+  }
+  void fail(size_t number, bool stops) { stops ? void(nodes_[number].stopped = true) : end(number); }
+  void come_back(size_t number) {
+    nodes_[number].stopped = false;
+    start(number);
+  }
+
+  // False: something is wrong, and the life ends.
+  bool check(bool right, const std::string& text) {
+    if (!right && wrong_.empty()) wrong_ = text;
+    return right && wrong_.empty();
+  }
+  Status open() {
+    TargetConfig config;
+    config.limit_ms = kLimitMs;
+    config.member_ms = kMemberMs;
+    config.workers = 2;
+    auto made = std::make_unique<Targets>(config);
+    TargetName name;
+    const std::string query = needs_all_ ? "?replicas_min=3" : "";
+    Status status = parse_target_name("grouplife://a/p|grouplife://b/p|grouplife://c/p" + query, &name);
+    if (status.ok()) status = made->add(std::move(name));
+    bool found = false;
+    if (status.ok()) status = (*made)[0].exists(false, &found);
+    if (!status.ok()) return status;
+    if (found) status = (*made)[0].open(0);
+    if (!found) status = (*made)[0].create(kLifeBytes);
+    if (status.ok() && !found) status = made->complete();
+    if (!status.ok()) return status;
+    targets_ = std::move(made);
+    volume_ = targets_->hooked_volume();
+    return volume_->fetch(Addr(0, 0), kResident);
+  }
+  void close() {
+    volume_.reset();
+    targets_.reset();
+  }
+  // Half of the slots are resident.
+  static uint64_t place_of(size_t slot) { return slot % 2 == 0 ? 8 * slot : kLifeBytes / 2 + 4096 * slot; }
+  bool write() {
+    const size_t slot = dice_.below(kSlots);
+    const uint64_t word = ++words_;
+    volume_->nt_copy(Addr(0, place_of(slot)), &word, sizeof word, kLifeSite);
+    if (!check(volume_->fence(kLifeSite), "a fence fails: " + volume_->health().ToString())) return false;
+    acknowledged_[slot] = word;
+    return true;
+  }
+  bool write_some() {
+    for (uint64_t n = 1 + dice_.below(12); n > 0; --n) {
+      if (!write()) return false;
+    }
+    return true;
+  }
+  bool read_all() {
+    ReadBatch reads(*volume_);
+    std::array<const std::byte*, kSlots> found{};
+    for (size_t slot = 0; slot < kSlots; ++slot) {
+      const Addr at(0, place_of(slot));
+      found[slot] = slot % 2 == 0 ? volume_->resident(at) : reads.issue(at, sizeof(uint64_t));
+    }
+    const Status status = reads.wait();
+    if (!check(status.ok(), "a read fails: " + status.ToString())) return false;
+    for (size_t slot = 0; slot < kSlots; ++slot) {
+      uint64_t word = 0;
+      std::memcpy(&word, found[slot], sizeof word);
+      if (!check(word == acknowledged_[slot],
+                 "slot " + std::to_string(slot) + " has another word than was acknowledged"))
+        return false;
+    }
+    return true;
+  }
+  bool reopen(const char* text) {
+    close();
+    const Status status = open();
+    return check(status.ok(), std::string(text) + ": " + status.ToString()) && read_all();
+  }
+
+  void live() {
+    for (int round = 0; round < 3; ++round) {
+      if (!reopen("all nodes are there, and the group does not open") || !write_some()) return;
+      const size_t lost = dice_.below(kNodes);
+      const size_t other = (lost + 1 + dice_.below(2)) % kNodes, third = kNodes - lost - other;
+      const bool stops = dice_.below(2) == 0;
+      fail(lost, stops);
+      if (needs_all_) {
+        if (!wait_for(lost)) return;
+        continue;
+      }
+      if (!write_some() || !read_all()) return;
+      if (dice_.below(2) == 0) come_back(lost);
+      if (!write_some() || !read_all()) return;
+      close();
+      come_back(lost);
+      // The one that was away, and one that knows: too few, whatever the first one thinks.
+      fail(other, false);
+      Status status = open();
+      if (!check(status.IsUnavailable(), "too few members are opened: " + status.ToString())) return;
+      fail(lost, stops);
+      come_back(other);
+      if (!reopen("those that know are there, and the group does not open") || !write_some()) return;
+      fail(third, false);  // below what is needed: nothing is written, and all are needed to go on
+      close();
+      come_back(lost);
+      come_back(third);
+    }
+  }
+  // All are needed: an update waits for the one that is away, however long that is.
+  bool wait_for(size_t lost) {
+    bool done = false;
+    base::Thread writer("writer", [&] {
+      static_cast<void>(write());
+      done = true;
+    });
+    base::sleep_ms(4 * kMemberMs);
+    const bool early = done;
+    come_back(lost);
+    writer.join();
+    return check(!early, "an update is acknowledged by fewer than are needed") && read_all();
+  }
+
+  base::Random dice_;
+  const bool needs_all_;
+  rdma::SimNetwork network_;
+  std::array<Node, kNodes> nodes_;
+  std::unique_ptr<Targets> targets_;
+  std::unique_ptr<Volume> volume_;
+  uint64_t words_ = 0;
+  std::array<uint64_t, kSlots> acknowledged_{};
+  std::string wrong_;
+};
+
+std::string life(uint64_t seed) { return GroupLife(seed, seed % 4 == 0).run(seed); }
+
+TEST(GroupLife, NothingAcknowledgedIsLost) {
+  const uint64_t first = base::seed_from_env_or(1), seeds = testing::budget<uint64_t>(12, 60, 2'000);
+  uint64_t violations = 0;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    const std::string wrong = life(seed);
+    EXPECT_EQ("", wrong) << "BONSAI_SEED=" << seed;
+    violations += wrong.empty() ? 0 : 1;
+  }
+  testing::add_figure("group_sim_seeds", seeds);
+  testing::add_figure("group_sim_violations", violations);
+}
+
+TEST(GroupLife, TheLossOfEachRuleIsNoticed) {
+  constexpr std::array kRules = {kOutBeforePage, kOpensWithTooFew, kNotMadeEqual, kFirstMemberOnly, kTooFewGoOn};
+  uint64_t noticed = 0;
+  for (const uint32_t rule : kRules) {
+    bool wrong = false;
+    bonsai::testing::mutants_on.store(rule);
+    for (uint64_t seed = 1; seed <= 40 && !wrong; ++seed) wrong = !life(seed).empty();
+    bonsai::testing::mutants_on.store(0);
+    EXPECT_TRUE(wrong) << rule;
+    noticed += wrong ? 1 : 0;
+  }
+  testing::add_figure("group_sim_mutants", kRules.size());
+  testing::add_figure("group_sim_mutants_killed", noticed);
+}
+
+}  // namespace
+}  // namespace bonsai::scale

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/group_page.h"
+
+#include <algorithm>
+
+namespace bonsai::scale {
+
+using membership::kMembersMax;
+using membership::Role;
+
+bool is_sound(const GroupPage& page) {
+  if (page.group == 0 || page.members < 2 || page.members > kMembersMax || page.self >= page.members) return false;
+  if (page.needed == 0 || page.needed > page.members || page.equal > 1 || page.zeros != GroupPage().zeros) return false;
+  if (page.in_sync >> page.members != 0 || membership::count(page.in_sync) < page.needed) return false;
+  const auto named = page.ids.begin() + page.members;
+  return std::none_of(page.ids.begin(), named, [](uint64_t id) { return id == 0; }) &&
+         std::all_of(named, page.ids.end(), [](uint64_t id) { return id == 0; });
+}
+
+Status may_follow(const VersionedPage& own, const VersionedPage& next) {
+  if (!is_sound(next.page)) {
+    return Status::InvalidArgument("the page of a group makes no sense; run the same version on all nodes");
+  }
+  if (std::max(next.written_by, next.version) > membership::kEpochMax) {
+    return Status::InvalidArgument("the page of a group has a version out of range");
+  }
+  if (own.page.members != 0) {
+    const bool is_same = own.page.group == next.page.group && own.page.self == next.page.self &&
+                         own.page.ids[own.page.self] == next.page.ids[next.page.self];
+    if (!is_same)
+      return Status::InvalidArgument("the pool is a member of another group, or another member of this one");
+  }
+  if (!next.is_newer_than(own))
+    return Status::Busy("the pool has a newer page, of another owner; open the store again");
+  return Status::OK();
+}
+
+VersionedPage group_page_of(const membership::Page& record) {
+  VersionedPage made;
+  if (record.members == 0) return made;
+  GroupPage& page = made.page;
+  page.members = static_cast<uint8_t>(record.members);
+  page.needed = static_cast<uint8_t>(record.needed);
+  page.self = static_cast<uint8_t>(record.self);
+  page.equal = record.equal ? 1 : 0;
+  for (size_t i = 0; i < record.members; ++i) {
+    page.group = record.member[i].id[0];
+    page.ids[i] = record.member[i].id[1];
+    if (record.member[i].role == Role::kInSync) page.in_sync |= static_cast<uint8_t>(1u << i);
+  }
+  made.written_by = record.written_by;
+  made.version = record.version;
+  return made;
+}
+
+void set_group_page(const VersionedPage& page, membership::Page* record) {
+  record->written_by = page.written_by;
+  record->version = page.version;
+  record->members = page.page.members;
+  record->needed = std::max<uint64_t>(page.page.needed, 1);
+  record->self = page.page.self;
+  record->equal = page.page.equal != 0;
+  for (size_t i = 0; i < kMembersMax; ++i) {
+    record->member[i] = {};
+    if (i >= page.page.members) continue;
+    record->member[i].id = {page.page.group, page.page.ids[i]};
+    record->member[i].role = page.page.has(i) ? Role::kInSync : Role::kOut;
+  }
+}
+
+}  // namespace bonsai::scale

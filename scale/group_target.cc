@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/group_target.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "scale/resync.h"
+
+namespace bonsai::scale {
+
+using membership::count;
+using membership::MemberSet;
+
+namespace {
+
+constexpr MemberSet bit(size_t member) { return MemberSet{1} << member; }
+
+uint64_t fresh_id() {
+  uint64_t id = 0;
+  while (id == 0) base::random_secret(std::as_writable_bytes(std::span(&id, 1)));
+  return id;
+}
+
+}  // namespace
+
+GroupTarget::GroupTarget(TargetName name, const TargetConfig& config, RemoteLinks* links)
+    : Target(std::move(name)), config_(config), links_(*links) {
+  for (const TargetName& member : name_.members) members_.push_back({member, {}, 0, {}, {}, false});
+}
+
+GroupTarget::~GroupTarget() {
+  if (group_ != nullptr && made_ == 0) group_->note_equal();
+}
+
+void GroupTarget::tell(const std::string& text) const {
+  if (config_.note) config_.note(text);
+}
+
+// The members that are this process's.
+MemberSet GroupTarget::taken() const {
+  MemberSet taken = 0;
+  for (size_t i = 0; i < members_.size(); ++i) taken |= members_[i].number.has_value() ? bit(i) : 0;
+  return taken;
+}
+
+std::vector<size_t> GroupTarget::numbers(MemberSet members) const {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if ((members & bit(i)) != 0) all.push_back(*members_[i].number);
+  }
+  return all;
+}
+
+void GroupTarget::give_back(size_t member) {
+  if (const auto number = std::exchange(members_[member].number, std::nullopt)) {
+    static_cast<void>(link_->give_back(*number));
+  }
+}
+
+void GroupTarget::give_all_back() {
+  for (size_t i = 0; i < members_.size(); ++i) give_back(i);
+}
+
+// Asks all nodes what they have. Afterwards epoch_ is above everything that any of them knows.
+Status GroupTarget::look_for_members() {
+  BONSAI_RETURN_IF_ERROR(links_.link_of(name_, &link_));
+  epoch_ = 0;
+  for (Member& member : members_) {
+    member.status = link_->status_of(member.name, &member.epoch, &member.page);
+    const bool is_known = member.status.ok() || member.status.IsNotFound() || member.status.IsUnavailable();
+    if (!is_known) return member.status;
+    epoch_ = std::max({epoch_, member.epoch, member.page.written_by});
+  }
+  ++epoch_;
+  return Status::OK();
+}
+
+// Takes all members that are there. The pages are those of the answers: later than the end of any other owner.
+Status GroupTarget::take_members(bool discard_unfinished) {
+  constexpr uint64_t kTooFewForMark = 2 * base::kPageBytes - 1;  // as RemoteTarget::exists()
+  const uint64_t looked_at = discard_unfinished ? config_.first_bytes : std::min(config_.first_bytes, kTooFewForMark);
+  for (Member& member : members_) {
+    if (!member.status.ok()) continue;
+    size_t number = 0;
+    member.status = link_->open(member.name, PoolOp::kOpen, looked_at, config_.mark, &number,
+                                {config_.take_over, config_.note, epoch_});
+    if (member.status.ok()) {
+      member.number = number;
+      member.page = link_->pool(number).page;
+      if (link_->target(number)->client->epoch() != epoch_) {
+        return Status::Busy(name() + " was opened by somebody else at the same time; try again");
+      }
+    } else if (!member.status.IsNotFound() && !member.status.IsUnavailable()) {
+      return member.status;
+    }
+  }
+  return Status::OK();
+}
+
+Status GroupTarget::exists(bool discard_unfinished, bool* exists) {
+  BONSAI_CHECK(taken() == 0);
+  *exists = false;
+  BONSAI_RETURN_IF_ERROR(look_for_members());
+  Status status = take_members(discard_unfinished);
+  if (status.ok() && taken() == 0) {
+    for (const Member& member : members_) {
+      if (!member.status.IsNotFound()) return member.status;
+    }
+    return Status::OK();
+  }
+  if (status.ok()) status = check_members();
+  if (status.ok()) status = settle_members();
+  if (!status.ok()) give_all_back();
+  *exists = status.ok();
+  return status;
+}
+
+// Whether the pools are those of one group, in the order of the name.
+Status GroupTarget::check_members() const {
+  const GroupPage* first = nullptr;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    const GroupPage& page = member.page.page;
+    if (!member.number) continue;
+    const std::string& text = member.name.text;
+    if (page.members == 0) {
+      return Status::InvalidArgument(text + " is no member of a group: name it alone; or, if it is to take a lost " +
+                                     "member's place, remove it on its node: the opening makes a new one");
+    }
+    if (page.members != members_.size() || page.self != i) {
+      return Status::InvalidArgument(text + " is member " + std::to_string(page.self + 1) + " of a group of " +
+                                     std::to_string(page.members) + ", and was named as member " +
+                                     std::to_string(i + 1) + " of " + std::to_string(members_.size()) +
+                                     "; name the members as when the pool was made");
+    }
+    if (first != nullptr && page.group != first->group) {
+      return Status::InvalidArgument(text + " is a member of another group than those before it; name one group's");
+    }
+    if (name_.replicas_min != 0 && page.needed != name_.replicas_min) {
+      return Status::InvalidArgument(name() + " was made with replicas_min=" + std::to_string(page.needed) +
+                                     "; name it without, or with that one");
+    }
+    if (first == nullptr) first = &page;
+  }
+  return Status::OK();
+}
+
+// Decides by the newest page whether those that were taken are enough.
+Status GroupTarget::settle_members() {
+  newest_ = {};
+  for (const Member& member : members_) {
+    if (member.number && member.page.is_newer_than(newest_)) newest_ = member.page;
+  }
+  const GroupPage& page = newest_.page;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].number && members_[i].page.page.ids[i] != page.ids[i]) {
+      give_back(i);
+      members_[i].status = Status::InvalidArgument("another pool has taken its place; remove it on its node");
+      tell(members_[i].name.text + " was replaced as a member by another pool, and is left out: remove it");
+    }
+    members_[i].is_named = members_[i].number && page.has(i);
+  }
+  return membership::may_open(page.in_sync, taken(), page.needed) ? Status::OK() : too_few(page.in_sync);
+}
+
+Status GroupTarget::too_few(MemberSet in_sync) const {
+  const size_t needed = newest_.page.needed;
+  const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
+  std::string missing;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if ((in_sync & ~taken() & bit(i)) == 0) continue;
+    missing +=
+        (missing.empty() ? "" : "; ") + members_[i].name.text + " (" + std::string(members_[i].status.message()) + ")";
+  }
+  return Status::Unavailable(
+      name() + " cannot be opened, as later updates may be on members that are missing: " + std::to_string(wanted) +
+      " of the " + std::to_string(count(in_sync)) + " that are known to be in sync are needed, and " +
+      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring their nodes back");
+}
+
+Status GroupTarget::make_member(size_t member, PoolOp op, uint64_t bytes) {
+  size_t number = 0;
+  BONSAI_RETURN_IF_ERROR(
+      link_->open(members_[member].name, op, bytes, config_.mark, &number, {false, config_.note, epoch_}));
+  members_[member].number = number;
+  made_ |= bit(member);
+  if (link_->target(number)->client->epoch() == epoch_) return Status::OK();
+  return Status::Busy(members_[member].name.text + " had owners of later epochs; try again");
+}
+
+Status GroupTarget::create(uint64_t bytes) {
+  if (link_ == nullptr) BONSAI_RETURN_IF_ERROR(look_for_members());
+  for (size_t i = 0; i < members_.size(); ++i) {
+    BONSAI_RETURN_IF_ERROR(make_member(i, PoolOp::kCreateUnnamed, bytes));
+    const uint64_t made = link_->pool(*members_[i].number).region.bytes;
+    if (i > 0 && made != bytes_) {
+      return Status::InvalidArgument(members_[i].name.text + " has " + std::to_string(made) + " bytes and " +
+                                     members_[0].name.text + " " + std::to_string(bytes_) +
+                                     "; the members of a group have equal sizes");
+    }
+    bytes_ = made;
+  }
+  GroupPage& page = newest_.page;
+  page.group = fresh_id();
+  for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_id();
+  page.members = static_cast<uint8_t>(members_.size());
+  page.needed = static_cast<uint8_t>(name_.replicas_min != 0 ? name_.replicas_min : members_.size() / 2 + 1);
+  BONSAI_RETURN_IF_ERROR(write_page(taken()));
+  return serve(taken());
+}
+
+// A page with these members, of this owner, durable on each of them. It is in force then.
+Status GroupTarget::write_page(MemberSet in_sync) {
+  newest_.page.in_sync = static_cast<uint8_t>(in_sync);
+  newest_.page.equal = 0;
+  newest_.written_by = epoch_;
+  ++newest_.version;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if ((in_sync & bit(i)) == 0) continue;
+    newest_.page.self = static_cast<uint8_t>(i);
+    BONSAI_RETURN_IF_ERROR(link_->set_page(target(i), newest_.page, newest_.version));
+  }
+  return Status::OK();
+}
+
+Status GroupTarget::serve(MemberSet members) {
+  if (config_.media.test.medium != TestMedium::kNone) {
+    return Status::InvalidArgument(name() + " is on other nodes, where no test medium can be put on it; " +
+                                   "give bonsaid there the medium, or name a file of this machine");
+  }
+  std::vector<LinkTarget*> targets;
+  for (size_t i = 0; i < members_.size(); ++i) targets.push_back((members & bit(i)) != 0 ? target(i) : nullptr);
+  group_ = link_->make_group(std::move(targets), newest_, config_.note);
+  const std::vector<size_t> used = numbers(members);
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, used, &medium_));
+  medium_text_ = link_->pool(used[0]).text;
+  emulated_ = link_->pool(used[0]).emulated;
+  return Status::OK();
+}
+
+Status GroupTarget::open(uint64_t grow_bytes) {
+  bool found = taken() != 0;
+  if (!found) BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
+  if (!found) return Status::IoError(name() + " does not exist; name another, or set create_if_missing");
+  BONSAI_RETURN_IF_ERROR(set_sizes(grow_bytes));
+  BONSAI_RETURN_IF_ERROR(replace_lost());
+  BONSAI_RETURN_IF_ERROR(make_all_equal());
+  BONSAI_RETURN_IF_ERROR(write_page(taken()));
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if ((made_ & bit(i)) != 0) BONSAI_RETURN_IF_ERROR(link_->complete(*members_[i].number));
+    if (members_[i].number) continue;
+    tell(members_[i].name.text + " is left out of its group (" + std::string(members_[i].status.message()) +
+         "); when its node is back, open the store again to bring it up to date");
+  }
+  made_ = 0;
+  return serve(taken());
+}
+
+// All have the size of the largest that is in sync, or the one that is asked for: an earlier growth may have reached
+// some of them.
+Status GroupTarget::set_sizes(uint64_t grow_bytes) {
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const Member& member : members_) {
+    if (!member.is_named) continue;
+    least = std::min(least, link_->pool(*member.number).region.bytes);
+    most = std::max(most, link_->pool(*member.number).region.bytes);
+  }
+  bytes_ = std::max(most, grow_bytes);
+  if (bytes_ > least) bytes_before_ = least;
+  for (const Member& member : members_) {
+    if (!member.number) continue;
+    if (link_->pool(*member.number).region.bytes != bytes_) {
+      BONSAI_RETURN_IF_ERROR(link_->resize(*member.number, bytes_));
+    }
+    if (link_->pool(*member.number).region.bytes == bytes_) continue;
+    return Status::InvalidArgument(member.name.text + " cannot have " + std::to_string(bytes_) +
+                                   " bytes; the members of a group have equal sizes");
+  }
+  return Status::OK();
+}
+
+// Makes members anew whose nodes are there and do not have them.
+Status GroupTarget::replace_lost() {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i].status.IsNotFound()) continue;
+    BONSAI_RETURN_IF_ERROR(make_member(i, PoolOp::kCreateUnnamed, bytes_));
+    newest_.page.ids[i] = fresh_id();
+    tell(members_[i].name.text + " is made anew on its node, which does not have it");
+  }
+  return Status::OK();
+}
+
+// Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of the first that
+// holds all that was acknowledged: what was not acknowledged may be on some of them.
+Status GroupTarget::make_all_equal() {
+  const auto known = [this](const Member& member) {
+    return !member.number || (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
+                              member.page.written_by == newest_.written_by);
+  };
+  if (std::all_of(members_.begin(), members_.end(), known)) return Status::OK();
+  const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
+  LinkTarget* const from = link_->target(*source->number);
+  for (const Member& member : members_) {
+    if (!member.number || &member == &*source) continue;
+    ResyncResult result;
+    BONSAI_RETURN_IF_ERROR(make_equal(&link_->reads(), &link_->writes(), from, link_->target(*member.number), bytes_,
+                                      link_->limit_ms(), &result));
+    if (member.is_named) continue;
+    tell(member.name.text + " was brought up to date: " + std::to_string(result.written) + " of " +
+         std::to_string(result.compared) + " bytes differed");
+  }
+  return Status::OK();
+}
+
+// Reads from one member alone: unacknowledged bytes may differ.
+Status GroupTarget::open_read_only() {
+  bool found = taken() != 0;
+  if (!found) BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
+  if (!found) return Status::IoError(name() + " does not exist");
+  const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
+  bytes_ = link_->pool(*source->number).region.bytes;
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_, /*shared=*/true));
+  medium_text_ = link_->pool(*source->number).text;
+  emulated_ = link_->pool(*source->number).emulated;
+  product_ = std::make_unique<base::ProductMedium>(medium_->view(), medium_->bytes(), PersistenceDomain::kAdr);
+  return Status::OK();
+}
+
+void GroupTarget::shrink_back() {
+  const uint64_t bytes = std::exchange(bytes_before_, 0);
+  if (bytes == 0) return;
+  for (const size_t number : numbers(taken())) static_cast<void>(link_->resize(number, bytes));
+}
+
+Status GroupTarget::complete() {
+  for (const size_t number : numbers(std::exchange(made_, 0))) BONSAI_RETURN_IF_ERROR(link_->complete(number));
+  return Status::OK();
+}
+
+Status GroupTarget::remove() {
+  medium_.reset();
+  group_ = nullptr;
+  Status status;
+  for (Member& member : members_) {
+    const auto number = std::exchange(member.number, std::nullopt);
+    if (!number) continue;
+    const Status removed = link_->remove(*number);
+    if (status.ok()) status = removed;
+  }
+  return status;
+}
+
+Status GroupTarget::describe(std::string* text) {
+  bool found = false;
+  BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
+  *text = found ? link_->pool(numbers(taken())[0]).text : "no pool yet; nodes store pools there, over " + name_.scheme;
+  if (found) *text += ", " + std::to_string(count(taken())) + " of " + std::to_string(members_.size()) + " members";
+  return Status::OK();
+}
+
+}  // namespace bonsai::scale

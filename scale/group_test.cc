@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Targets of several members over shm, nodes of one process: what is fenced is on all members in sync, the loss of some
+// of them stops nothing, and what is opened has everything that was acknowledged.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "base/testing/budget.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "scale/group_page.h"
+#include "scale/pool_owner.h"
+#include "scale/read_batch.h"
+#include "scale/target.h"
+#include "scale/testing/serving_nodes.h"
+
+namespace bonsai::scale {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kGroupBytes = uint64_t{1} << 20, kResidentBytes = 8 << 10;
+constexpr uint64_t kGroupMark = 0x4b52414d;
+constexpr uint64_t kMemberMs = 400;
+inline constexpr base::Site kGroupSite{"group_test.write"};
+
+TEST(GroupNameTest, AGroupIsItsMembersAndHowManyAreNeeded) {
+  TargetName name;
+  ASSERT_EQ("OK", parse_target_name("shm://a/p|shm://b/p|shm://c/q-1?replicas_min=3&role=log", &name).ToString());
+  EXPECT_TRUE(name.is_group() && name.is_remote());
+  EXPECT_EQ(name.text, "shm://a/p|shm://b/p|shm://c/q-1");
+  EXPECT_EQ(name.scheme, "shm");
+  ASSERT_EQ(name.members.size(), 3U);
+  EXPECT_EQ(name.members[2].node, "c");
+  EXPECT_EQ(name.members[2].pool, "q-1");
+  EXPECT_EQ(name.replicas_min, 3U);
+  EXPECT_EQ(name.role, TargetRole::kLog);
+  ASSERT_EQ("OK", parse_target_name("rdma://[::1]:1/p|rdma://h:2/p?role=dnodes", &name).ToString());
+  EXPECT_EQ(name.replicas_min, 0U);
+  EXPECT_EQ(name.role, TargetRole::kDnodes);
+  ASSERT_EQ("OK", parse_target_name("/tmp/a|b", &name).ToString());
+  EXPECT_FALSE(name.is_group()) << "a file";
+
+  std::vector<TargetName> names;
+  ASSERT_EQ("OK", parse_target_names("shm://a/l|shm://b/l,shm://a/d|shm://b/d", &names).ToString());
+  EXPECT_EQ(names.size(), 2U);
+}
+
+TEST(GroupNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"shm://a/p|rdma://b:1/p", "one scheme"},
+      {"shm://a/p|/tmp/p", "one scheme"},
+      {"shm://a/p|shm://b/p|shm://a/p", "twice"},
+      {"shm://a/p|shm://b/p?replicas_min=3", "replicas_min=1 to 2"},
+      {"shm://a/p|shm://b/p?replicas_min=0", "replicas_min=N"},
+      {"shm://a/p|shm://b/p?replicas=2", "replicas_min=N"},
+      {"shm://a/p|shm://b/p?role=both&role=some", "?role=dnodes"},
+      {"shm://a/p|shm://b", "shm://NODE/POOL"},
+      {"shm://a/p|", "empty member"},
+      {"shm://1/p|shm://2/p|shm://3/p|shm://4/p|shm://5/p|shm://6/p|shm://7/p|shm://8/p|shm://9/p", "at most 8"}};
+  for (const auto& [text, says] : wrong) {
+    TargetName name;
+    const Status status = parse_target_name(text, &name);
+    EXPECT_TRUE(status.IsInvalidArgument()) << text;
+    EXPECT_NE(status.message().find(says), std::string_view::npos) << text << ": " << status.ToString();
+  }
+}
+
+class GroupTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kCarriedAt = kGroupBytes / 2;
+
+  TargetConfig config() {
+    TargetConfig config;
+    config.mark = kGroupMark;
+    config.first_bytes = 2 * base::kPageBytes;
+    config.limit_ms = 20'000;
+    config.member_ms = kMemberMs;
+    config.note = [this](const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      notes_ += text + "\n";
+    };
+    return config;
+  }
+  std::unique_ptr<Targets> targets(const std::string& names) {
+    auto made = std::make_unique<Targets>(config());
+    std::vector<TargetName> parsed;
+    EXPECT_EQ("OK", parse_target_names(names, &parsed).ToString());
+    for (TargetName& name : parsed) EXPECT_EQ("OK", made->add(std::move(name)).ToString());
+    return made;
+  }
+  // Opens the volume of a target that was created or opened.
+  void use(std::unique_ptr<Targets> made) {
+    targets_ = std::move(made);
+    volume_ = targets_->hooked_volume();
+    ASSERT_EQ("OK", volume_->fetch(Addr(0, 0), kResidentBytes).ToString());
+  }
+  void create(const std::string& query = "") {
+    auto made = targets(nodes_.group("p") + query);
+    bool found = true;
+    ASSERT_EQ("OK", (*made)[0].exists(true, &found).ToString());
+    ASSERT_FALSE(found);
+    ASSERT_EQ("OK", (*made)[0].create(kGroupBytes).ToString());
+    use(std::move(made));
+    ASSERT_TRUE(write(0, 1)) << "it is whole";
+    ASSERT_EQ("OK", targets_->complete().ToString());
+  }
+  Status open(const std::string& names) {
+    auto made = targets(names);
+    bool found = false;
+    BONSAI_RETURN_IF_ERROR((*made)[0].exists(true, &found));
+    EXPECT_TRUE(found);
+    BONSAI_RETURN_IF_ERROR((*made)[0].open(0));
+    use(std::move(made));
+    return Status::OK();
+  }
+  Status open() { return open(nodes_.group("p")); }
+  void close() {
+    volume_.reset();
+    targets_.reset();
+  }
+  bool write(uint64_t offset, uint64_t word) {
+    volume_->nt_copy(Addr(0, offset), &word, sizeof word, kGroupSite);
+    return volume_->fence(kGroupSite);
+  }
+  uint64_t read(uint64_t offset) {
+    ReadBatch reads(*volume_);
+    const std::byte* const found = reads.issue(Addr(0, offset), sizeof(uint64_t));
+    EXPECT_EQ("OK", reads.wait().ToString());
+    uint64_t word = 0;
+    std::memcpy(&word, found, sizeof word);
+    return word;
+  }
+  uint64_t word_of(size_t node, uint64_t offset) const {
+    const std::string bytes = nodes_.bytes_of(node, "p");
+    uint64_t word = ~uint64_t{0};
+    if (bytes.size() >= offset + 8) std::memcpy(&word, bytes.data() + offset, sizeof word);
+    return word;
+  }
+  VersionedPage page_of(size_t node) const {
+    uint64_t epoch = 0;
+    VersionedPage page;
+    const std::string folder = fs::path(nodes_.file(node, "p")).parent_path();
+    EXPECT_EQ("OK", PoolOwner::recorded_page(folder, "p", &epoch, &page).ToString());
+    EXPECT_LE(page.written_by, epoch);
+    return page;
+  }
+  std::string take_notes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(notes_, "");
+  }
+
+  ServingNodes nodes_{"groups", 3};
+  std::mutex mutex_;
+  std::string notes_;
+  std::unique_ptr<Targets> targets_;
+  std::unique_ptr<Volume> volume_;
+};
+
+TEST_F(GroupTest, WhatIsFencedIsOnAllMembers) {
+  create();
+  for (uint64_t i = 1; i <= 50; ++i) {
+    ASSERT_TRUE(write(8 * i, i));                     // resident
+    ASSERT_TRUE(write(kCarriedAt + 512 * i, 2 * i));  // carried
+    for (size_t node = 0; node < 3; ++node) {
+      EXPECT_EQ(word_of(node, 8 * i), i);
+      EXPECT_EQ(word_of(node, kCarriedAt + 512 * i), 2 * i);
+    }
+    EXPECT_EQ(read(kCarriedAt + 512 * i), 2 * i);
+  }
+  close();
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(1, "p"));
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(2, "p"));
+  for (size_t node = 0; node < 3; ++node) {
+    const GroupPage page = page_of(node).page;
+    EXPECT_EQ(page.members, 3);
+    EXPECT_EQ(page.needed, 2) << "more than half";
+    EXPECT_EQ(page.self, node);
+    EXPECT_EQ(page.in_sync, 0b111);
+    EXPECT_EQ(page.equal, 1) << "closed with nothing outstanding";
+  }
+  EXPECT_EQ(page_of(0).version, page_of(2).version);
+  const uint64_t before = page_of(0).written_by;
+  ASSERT_EQ("OK", open().ToString());
+  EXPECT_EQ(page_of(1).page.equal, 0) << "in use";
+  EXPECT_GT(page_of(1).written_by, before);
+  EXPECT_EQ(read(8 * 50), 50U);
+  EXPECT_EQ("", take_notes());
+}
+
+// Two messages for each member, and each has all the bytes.
+TEST_F(GroupTest, AnUpdateTravelsOnceToEachMember) {
+  create();
+  ASSERT_TRUE(write(64, 1));
+  const rdma::Traffic before = targets_->traffic();
+  constexpr uint64_t kUpdates = 20;
+  for (uint64_t i = 0; i < kUpdates; ++i) ASSERT_TRUE(write(64 + 8 * i, i));
+  const rdma::Traffic sent = targets_->traffic() - before;
+  EXPECT_EQ(sent.of(rdma::Verb::kWrite).messages, 3 * kUpdates);
+  EXPECT_EQ(sent.of(rdma::Verb::kWrite).bytes, 3 * kUpdates * 8);
+  EXPECT_EQ(sent.of(rdma::Verb::kSend).messages, 3 * kUpdates);
+  EXPECT_EQ(sent.messages(), 6 * kUpdates);
+}
+
+// Its connections are gone at once; its answers are missing when it is stopped.
+TEST_F(GroupTest, AMemberThatFailsIsLeftOutAndTheOthersGoOn) {
+  for (const bool stopped : {false, true}) {
+    for (size_t lost = 0; lost < testing::budget<size_t>(1, 1, 3); ++lost) {
+      SCOPED_TRACE(lost);
+      if (targets_ == nullptr && !fs::exists(nodes_.file(0, "p"))) create();
+      if (targets_ == nullptr) {
+        ASSERT_EQ("OK", open().ToString());
+      }
+      take_notes();
+      const uint64_t base = 1000 * (lost + 1);
+      ASSERT_TRUE(write(kCarriedAt, base));
+      stopped ? nodes_[lost].pause(true) : nodes_[lost].end();
+      for (uint64_t i = 1; i <= 20; ++i) {
+        ASSERT_TRUE(write(64, base + i)) << volume_->health().ToString();
+        ASSERT_TRUE(write(kCarriedAt + 8 * i, base + i));
+      }
+      const size_t other = (lost + 1) % 3, third = (lost + 2) % 3;
+      const uint8_t left = 0b111 & ~(1u << lost);
+      for (const size_t node : {other, third}) {
+        EXPECT_EQ(word_of(node, 64), base + 20);
+        EXPECT_EQ(page_of(node).page.in_sync, left);
+      }
+      EXPECT_EQ(page_of(lost).page.in_sync, 0b111) << "it knows nothing of that";
+      for (uint64_t i = 0; i <= 20; ++i) EXPECT_EQ(read(kCarriedAt + 8 * i), base + i);
+      EXPECT_EQ("OK", targets_->leases()->await(10'000).ToString());
+      EXPECT_NE(take_notes().find(nodes_.name(lost, "p")), std::string::npos);
+      stopped ? nodes_[lost].pause(false) : nodes_[lost].start();
+      ASSERT_TRUE(write(72, base + 21)) << "it comes back, and stays out";
+      EXPECT_NE(word_of(lost, 72), base + 21);
+      close();
+      EXPECT_NE(word_of(lost, 64), base + 20);
+
+      ASSERT_EQ("OK", open().ToString());
+      EXPECT_NE(take_notes().find("brought up to date"), std::string::npos);
+      EXPECT_EQ(page_of(lost).page.in_sync, 0b111);
+      close();
+      EXPECT_EQ(nodes_.bytes_of(lost, "p"), nodes_.bytes_of(other, "p"));
+      EXPECT_EQ(nodes_.bytes_of(lost, "p"), nodes_.bytes_of(third, "p"));
+    }
+  }
+}
+
+TEST_F(GroupTest, AnyTwoOfThreeOpenAndOneAloneDoesNot) {
+  create();
+  ASSERT_TRUE(write(64, 5));
+  close();
+  for (size_t lost = 0; lost < 3; ++lost) {
+    nodes_[lost].end();
+    ASSERT_EQ("OK", open().ToString());
+    EXPECT_NE(take_notes().find("left out"), std::string::npos);
+    EXPECT_EQ(read(64), 5 + lost);
+    ASSERT_TRUE(write(64, 6 + lost));
+    close();
+    // Those that went on know more than the one that was away.
+    const size_t second = (lost + 1) % 3, third = (lost + 2) % 3;
+    nodes_[second].end();
+    nodes_[lost].start();
+    const Status status = open();
+    EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
+    EXPECT_NE(status.message().find(nodes_.name(second, "p")), std::string_view::npos) << status.ToString();
+    EXPECT_NE(status.message().find("2 of the 2"), std::string_view::npos) << status.ToString();
+    EXPECT_EQ(word_of(third, 64), 6 + lost) << "nothing was changed";
+    nodes_[second].start();
+    ASSERT_EQ("OK", open().ToString());
+    EXPECT_EQ(read(64), 6 + lost);
+    close();
+    EXPECT_EQ(word_of(lost, 64), 6 + lost);
+  }
+  nodes_[0].end();
+  nodes_[1].end();
+  EXPECT_TRUE(open().IsUnavailable());
+  nodes_[0].start();
+  nodes_[1].start();
+}
+
+TEST_F(GroupTest, WithoutEnoughMembersUpdatesWaitForThem) {
+  create("?replicas_min=3");
+  ASSERT_TRUE(write(64, 5));
+  nodes_[1].end();
+  std::atomic<bool> done{false};
+  base::Thread writer("writer", [&] {
+    EXPECT_TRUE(write(64, 6));
+    done.store(true);
+  });
+  base::sleep_ms(3 * kMemberMs);
+  EXPECT_FALSE(done.load());
+  EXPECT_EQ(page_of(0).page.in_sync, 0b111);
+  nodes_[1].start();
+  writer.join();
+  EXPECT_EQ(word_of(1, 64), 6U);
+  EXPECT_EQ("", take_notes());
+}
+
+// A node that has lost its disk gets a new pool in its place, and the old one is not taken for it.
+TEST_F(GroupTest, ALostMemberIsMadeAnew) {
+  create();
+  ASSERT_TRUE(write(kCarriedAt, 5));
+  close();
+  const std::string old = nodes_.file(1, "p") + ".old",
+                    record = fs::path(nodes_.file(1, "p")).parent_path() / ".p.owner";
+  fs::rename(nodes_.file(1, "p"), old);
+  fs::rename(record, old + ".owner");
+  ASSERT_EQ("OK", open().ToString());
+  EXPECT_NE(take_notes().find("made anew"), std::string::npos);
+  EXPECT_EQ(word_of(1, kCarriedAt), 5U);
+  ASSERT_TRUE(write(kCarriedAt, 6));
+  close();
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(1, "p"));
+  fs::rename(old, nodes_.file(1, "p"));
+  fs::rename(old + ".owner", record);
+  nodes_[1].end();  // it knows the record that it wrote
+  nodes_[1].start();
+  ASSERT_EQ("OK", open().ToString());
+  EXPECT_NE(take_notes().find("was replaced"), std::string::npos);
+  EXPECT_EQ(read(kCarriedAt), 6U);
+}
+
+TEST_F(GroupTest, WhatIsNotTheGroupIsRefusedAndNothingChanges) {
+  create();
+  close();
+  const std::string a = nodes_.name(0, "p"), b = nodes_.name(1, "p"), c = nodes_.name(2, "p");
+  {
+    const auto other = targets(nodes_.name(0, "q") + "|" + nodes_.name(1, "q") + "," + nodes_.name(0, "alone"));
+    for (const auto& target : *other) ASSERT_EQ("OK", target->create(kGroupBytes).ToString());
+    const auto volume = other->hooked_volume();
+    const uint64_t whole = 1;
+    for (size_t i = 0; i < 2; ++i) volume->nt_copy(Addr(i, 0), &whole, sizeof whole, kGroupSite);
+    ASSERT_TRUE(volume->fence(kGroupSite));
+    ASSERT_EQ("OK", other->complete().ToString());
+  }
+  const std::string before = nodes_.bytes_of(0, "p");
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {a, "one of the 3 members"},
+      {b + "|" + a + "|" + c, "name the members as when"},
+      {a + "|" + b, "member 1 of a group of 3"},
+      {a + "|" + b + "|" + c + "?replicas_min=1", "replicas_min=2"},
+      {nodes_.name(0, "alone") + "|" + b + "|" + c, "no member of a group"},
+      {a + "|" + nodes_.name(1, "q") + "|" + c, "group of 2"}};
+  for (const auto& [names, says] : wrong) {
+    const Status status = open(names);
+    EXPECT_TRUE(status.IsInvalidArgument()) << names << ": " << status.ToString();
+    EXPECT_NE(status.message().find(says), std::string_view::npos) << names << ": " << status.ToString();
+    close();
+  }
+  const Status local = open(nodes_.file(0, "p"));
+  EXPECT_TRUE(local.IsInvalidArgument()) << local.ToString();
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), before);
+  ASSERT_EQ("OK", open().ToString());
+}
+
+// For a look at one copy.
+TEST_F(GroupTest, AMemberIsReadAloneAndAGroupFromOneMember) {
+  create();
+  ASSERT_TRUE(write(kCarriedAt, 5));
+  close();
+  for (const std::string& name : {nodes_.name(1, "p"), nodes_.group("p")}) {
+    const auto read = targets(name);
+    ASSERT_EQ("OK", read->open_read_only().ToString());
+    uint64_t word = 0;
+    std::memcpy(&word, read->product_volume()->resident(Addr(0, kCarriedAt)), sizeof word);
+    EXPECT_EQ(word, 5U);
+  }
+  EXPECT_EQ(page_of(0).page.equal, 1) << "nothing was written";
+}
+
+TEST_F(GroupTest, AGroupGrowsAndIsRemovedAsAWhole) {
+  create();
+  close();
+  nodes_[2].end();
+  {
+    const auto opened = targets(nodes_.group("p"));
+    ASSERT_EQ("OK", (*opened)[0].open(2 * kGroupBytes).ToString());
+    EXPECT_TRUE((*opened)[0].enlarged());
+    EXPECT_EQ((*opened)[0].bytes(), 2 * kGroupBytes);
+  }
+  nodes_[2].start();
+  {
+    const auto opened = targets(nodes_.group("p"));
+    ASSERT_EQ("OK", (*opened)[0].open(0).ToString());
+    EXPECT_EQ(fs::file_size(nodes_.file(2, "p")), 2 * kGroupBytes) << "the one that was away, too";
+    ASSERT_EQ("OK", (*opened)[0].remove().ToString());
+  }
+  for (size_t node = 0; node < 3; ++node) EXPECT_FALSE(fs::exists(nodes_.file(node, "p")));
+}
+
+}  // namespace
+}  // namespace bonsai::scale

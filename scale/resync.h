@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the bytes of one member of a group those of another: compares them piece by piece, and writes what differs.
+#ifndef BONSAI_SCALE_RESYNC_H_
+#define BONSAI_SCALE_RESYNC_H_
+
+#include <cstdint>
+
+#include "bonsai/status.h"
+#include "scale/connection.h"
+#include "scale/read_lanes.h"
+#include "scale/write_lanes.h"
+
+namespace bonsai::scale {
+
+struct ResyncResult {
+  uint64_t compared = 0, written = 0;  // bytes
+};
+
+// Makes the first `bytes` bytes of `to` equal to those of `from`, durably. It reads them of both. Requires: both are
+// connected, and nobody writes to either meanwhile; the result of an earlier one may be continued by another call.
+// `limit_ms`: of each piece. Errors: Unavailable (one of them does not answer, or refuses), whose pieces before are
+// equal.
+Status make_equal(ReadLanes* reads, WriteLanes* writes, LinkTarget* from, LinkTarget* to, uint64_t bytes,
+                  uint64_t limit_ms, ResyncResult* result);
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_RESYNC_H_

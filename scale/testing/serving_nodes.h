@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several nodes of a test's process, each with a folder of its own, on one network that a scheme names.
+#ifndef BONSAI_SCALE_TESTING_SERVING_NODES_H_
+#define BONSAI_SCALE_TESTING_SERVING_NODES_H_
+
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/testing/temp_folder.h"
+#include "rdma/shm/shm.h"
+#include "scale/fabrics.h"
+#include "scale/testing/serving_node.h"
+
+namespace bonsai::scale {
+
+class ServingNodes {
+ public:
+  // Nodes a, b, c, ...
+  ServingNodes(const std::string& scheme, size_t count) : scheme_(scheme) {
+    register_fabric(scheme, [this](std::shared_ptr<rdma::Fabric>* fabric) {
+      *fabric = network_.make_fabric();
+      return Status::OK();
+    });
+    for (size_t i = 0; i < count; ++i) {
+      folders_.push_back(
+          std::unique_ptr<testing::TempFolder>(new testing::TempFolder(testing::TempFolder::on_tmpfs())));
+      nodes_.push_back(std::make_unique<ServingNode>(&network_, folders_[i]->path(), nullptr, nullptr, address_of(i)));
+    }
+  }
+
+  [[nodiscard]] ServingNode& operator[](size_t node) { return *nodes_[node]; }
+  // "SCHEME://b/POOL".
+  [[nodiscard]] std::string name(size_t node, const std::string& pool) const {
+    return scheme_ + "://" + address_of(node) + "/" + pool;
+  }
+  // The group of all nodes' pools of that name.
+  [[nodiscard]] std::string group(const std::string& pool) const {
+    std::string all = name(0, pool);
+    for (size_t i = 1; i < nodes_.size(); ++i) all += "|" + name(i, pool);
+    return all;
+  }
+  [[nodiscard]] std::string file(size_t node, const std::string& pool) const { return folders_[node]->file(pool); }
+  [[nodiscard]] std::string bytes_of(size_t node, const std::string& pool) const {
+    std::ifstream stream(file(node, pool), std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+ private:
+  static std::string address_of(size_t node) { return {static_cast<char>('a' + node)}; }
+
+  const std::string scheme_;
+  rdma::ShmNetwork network_;
+  std::vector<std::unique_ptr<testing::TempFolder>> folders_;
+  std::vector<std::unique_ptr<ServingNode>> nodes_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_TESTING_SERVING_NODES_H_
