@@ -3,6 +3,7 @@
 """Speed of several builds in turns: the lines of `bonsai-bench experiment speed`, driven by the same program.
 
   scripts/turns.py OTHER_BUILD build/release [--strings] [--records=1000000] [--rounds=5] [--at-least=0.97]
+                   [--line="E zipf"]...
 
 Each round runs testing/library_driver.cc once against the library of each build, so that all see the same minutes.
 Printed are the medians in Mop/s and, for each build after the first, the ratio to the first: the median of the rounds'
@@ -23,7 +24,7 @@ RUN_SECONDS_MAX = 1800
 
 def measured(program, options):
     form = "strings" if options.strings else "fixed"
-    words = [str(program), "speed", str(options.records), form, str(options.settle_ms)]
+    words = [str(program), "speed", str(options.records), form, str(options.settle_ms), *options.lines]
     done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
     lines = dict(re.findall(r"^(.+): ([\d.]+)$", done.stdout, re.M))
     if done.returncode != 0 or not lines:
@@ -49,6 +50,7 @@ def main(words):
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--settle-ms", type=int, default=0, help="rest between a drain and the next line")
+    parser.add_argument("--line", action="append", default=[], dest="lines", metavar="NAME", help="only this line")
     parser.add_argument("--at-least", type=float, help="the least ratio to the first build that is no failure")
     options = parser.parse_args(words)
     if driver.missing(options.builds):

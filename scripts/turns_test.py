@@ -19,7 +19,7 @@ import pathlib, sys
 words = sys.argv[1:]
 program = pathlib.Path(words[words.index("-o") + 1])
 library = next(word[2:] for word in words if word.startswith("-L"))
-program.write_text(f"#!/bin/sh\\nexec sh {library}/libbonsai.so\\n")
+program.write_text(f"#!/bin/sh\\nexec sh {library}/libbonsai.so \\"$@\\"\\n")
 program.chmod(0o755)
 """
 
@@ -63,6 +63,12 @@ class TurnsTest(unittest.TestCase):
         code, said = self.run_script("echo 'D: 100'", "echo 'D: 96'", words=["--at-least=0.97"])
         self.assertEqual(1, code, said)
         self.assertIn("0.96", said)
+
+    def test_named_lines_alone_run(self):
+        code, said = self.run_script('shift 4; for line; do echo "$line: 2"; done',
+                                     words=["--line=E zipf", "--line=D"])
+        self.assertEqual(0, code, said)
+        self.assertRegex(said, r"(?m)^E zipf +2.00 *\nD +2.00 *$")
 
     def test_a_missing_library_is_named(self):
         code, said = self.run_script(None)

@@ -125,6 +125,7 @@ class DbImpl final : public DB {
     std::string_view from;
     ScanVisitor visit;
     Status* status;
+    uint64_t version = index::kLatest;  // that it sees; kLatest: that of its group
   };
   // One after the other; the cache misses of short ones overlap, and all see the same moment.
   void scan_many(std::span<const Ranged> scans);
@@ -138,6 +139,8 @@ class DbImpl final : public DB {
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
   [[nodiscard]] Lent& lent() { return lent_; }
+  // Keeps all versions of now until *registration ends. Errors: Unavailable (too many).
+  Status register_scan(index::Versions::Registration* registration);
   // Whether what has been read may be returned: this process owned the store then. Requires: the read is done.
   [[nodiscard]] bool may_answer() const { return leases_ == nullptr || leases_->valid(); }
   // If not: OK if it did own the store when this was called. `waits`: for nodes that are silent. Errors: Unavailable.
@@ -179,15 +182,15 @@ class DbImpl final : public DB {
   Status sync();
   Status close();
   static Status finish(Tiers* closing, Status status);
-  Status register_scan(index::Versions::Registration* registration);
   Status register_shared(std::shared_ptr<const index::Versions::Registration>* registration);
   void scan_short_ones(std::span<const Ranged> scans);
   void scan_short_ones(std::span<const Ranged> scans, size_t* ended);
+  Status scan_alone(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit);
   template <class Take>
+  Status walk_alone(uint64_t version, const ScanOptions& options, std::string_view from, Take&& take);
+  template <bool kGuarded, class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
               index::ScanAhead* ahead, Take&& take);
-  template <class Take>
-  Status walk_alone(const ScanOptions& options, std::string_view from, Take&& take);
   auto passing_on_to(const RowsVisitor& visit);
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);

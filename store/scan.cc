@@ -107,29 +107,38 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
   if (!visit) return no_visitor();
-  return with_memory([&] { return walk_alone(options, from, passing_on_to(visit)); });
+  return scan_alone(version_of(options.snapshot), options, from, visit);
+}
+
+Status DbImpl::scan_alone(uint64_t version, const ScanOptions& options, std::string_view from,
+                          const RowsVisitor& visit) {
+  return with_memory([&] { return walk_alone(version, options, from, passing_on_to(visit)); });
 }
 
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
   *count = 0;
   return with_memory([&] {
-    return walk_alone(options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
+    return walk_alone(version_of(options.snapshot), options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
       *count += piece.rows.count;
       return true;
     });
   });
 }
 
+// version: the one to be seen; kLatest: that of now.
 template <class Take>
-Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Take&& take) {
+Status DbImpl::walk_alone(uint64_t version, const ScanOptions& options, std::string_view from, Take&& take) {
   Status status;
   {
     index::Versions::Registration own;
     Index::Window window;
+    index::ScanAhead ahead;
     std::string above;
-    if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(register_scan(&own));
-    const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
-    status = walk(version, options, beginning(options, from, &above), &window, nullptr, take);
+    if (version == index::kLatest) {
+      BONSAI_RETURN_IF_ERROR(register_scan(&own));
+      version = own.version();
+    }
+    status = walk<false>(version, options, beginning(options, from, &above), &window, &ahead, take);
   }
   background_.after_read();
   return status;
@@ -145,7 +154,7 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
       background_.after_read();
     } else {
       n = 1;
-      *scans[0].status = Scan(scans[0].options, scans[0].from, scans[0].visit);
+      *scans[0].status = scan_alone(scans[0].version, scans[0].options, scans[0].from, one_by_one(scans[0].visit));
     }
     scans = scans.subspan(n);
   }
@@ -183,31 +192,27 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
     }
     if (step < kStages) continue;
     const size_t i = step - kStages;
-    const ScanOptions& options = scans[i].options;
-    Status* const status = scans[i].status;
-    const RowsVisitor visit_rows = one_by_one(scans[i].visit);
-    const bool has_own = options.snapshot != nullptr;
-    *status = registered;
+    const Ranged& scan = scans[i];
+    const RowsVisitor visit_rows = one_by_one(scan.visit);
+    const bool is_latest = scan.version == index::kLatest;
+    *scan.status = registered;
     *ended = i + 1;
-    if (!has_own && !registered.ok()) continue;
+    if (is_latest && !registered.ok()) continue;
     *ended = i;
-    const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
-    *status = walk(version, options, starts[i].from().bytes, &window, &starts[i], passing_on_to(visit_rows));
+    *scan.status = walk<true>(is_latest ? own.version() : scan.version, scan.options, starts[i].from().bytes, &window,
+                              &starts[i], passing_on_to(visit_rows));
     *ended = i + 1;
   }
 }
 
 // Visits the range from the least key that is not below `from`. `take(piece, ahead, &status)` receives the records
-// found and the knowledge about the ranges after them; false ends the walk. `ahead`: knowledge about the ranges of a
-// caller that has a guard, or null. *window: memory for this call.
-template <class Take>
+// found and the knowledge about the ranges after them; false ends the walk. kGuarded: the caller has a guard, under
+// which *ahead was found. *window: memory for this call.
+template <bool kGuarded, class Take>
 Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
                     index::ScanAhead* ahead, Take&& take) {
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
-  index::ScanAhead own;
-  const bool has_guard = ahead != nullptr;
-  if (!has_guard) ahead = &own;
   base::EpochDomain::Guard guard;
   window->verify = verify_of(options.verify_checksums);
   size_t windows = 0;
@@ -215,7 +220,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
   base::Fence at(from);
   while (left > 0 && !at.is_infinite()) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
-    if (windows++ % kGuardWindows == 0 && !has_guard) {
+    if (!kGuarded && windows++ % kGuardWindows == 0) {
       ahead->clear();
       guard = tiers_->epochs->enter();
     }

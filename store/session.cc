@@ -76,27 +76,22 @@ inline void SessionImpl::keep_order(std::string_view key) {
   if (scans_fixed_ != scans_.size()) fix_scans(key);
 }
 
-// Scans that an update of the key would change get a snapshot, or end now if there are too many.
+// Scans that an update of the key would change get a version now, or end now if too many are kept already.
 void SessionImpl::fix_scans(std::string_view key) {
   const auto covers = [&](const DbImpl::Ranged& scan) {
     const ScanOptions& options = scan.options;
-    return options.snapshot == nullptr && key >= scan.from && (options.end.empty() || key < options.end);
+    return scan.version == index::kLatest && key >= scan.from && (options.end.empty() || key < options.end);
   };
   BONSAI_CHECK(scans_fixed_ <= scans_.size());
   const auto first = scans_.begin() + static_cast<ptrdiff_t>(scans_fixed_);
   if (std::none_of(first, scans_.end(), covers)) return;
   end_points();
-  std::shared_ptr<const Snapshot> moment;
-  const Status kept = with_memory([&] {
-    moments_.reserve(moments_.size() + 1);
-    return db_.GetSnapshot(&moment);
-  });
+  const Status kept = with_memory([&] { return db_.register_scan(&moments_.emplace_back()); });
   if (!kept.ok()) return end_scans();
   for (auto scan = first; scan != scans_.end(); ++scan) {
-    if (scan->options.snapshot == nullptr) scan->options.snapshot = moment.get();
+    if (scan->version == index::kLatest) scan->version = moments_.back().version();
   }
   scans_fixed_ = scans_.size();
-  moments_.push_back(std::move(moment));
 }
 
 void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) {
@@ -106,7 +101,11 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
   }
   make_room();
   *status = with_memory([&] {
-    scans_.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+    scans_.push_back({.options = options,
+                      .from = from,
+                      .visit = std::move(visit),
+                      .status = status,
+                      .version = version_of(options.snapshot)});
     ++in_flight_;
     return Status::OK();
   });

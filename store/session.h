@@ -4,7 +4,7 @@
 // Order. A group's gets run either before its updates or after them. A get of a key that the group updates runs after
 // them, and sees that update. All other gets run before them, so they see no later update of their key. Where the group
 // has such a late get, a further update of that key first ends the group. Scans run after all updates. If a key is
-// updated that a waiting scan covers, that scan gets a snapshot first, which has the updates before it and none of
+// updated that a waiting scan covers, that scan gets a version first, which has the updates before it and none of
 // those after it. Two filters find such keys (key_filter.h); they are used only when updates and reads are mixed.
 //
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines execute: while one
@@ -87,10 +87,10 @@ class SessionImpl final : public Session {
   KeyFilter updated_, read_late_;
   std::vector<DbImpl::Ranged> scans_;
   size_t scans_fixed_ = 0;  // the first scans, of which no later update changes the result
-  std::vector<std::shared_ptr<const Snapshot>> moments_;  // of such scans
-  std::vector<Lane> lanes_;                               // empty except while a group is executed
-  std::exception_ptr thrown_;                             // in a lane: no exception leaves a coroutine
-  std::unique_ptr<base::Scheduler> scheduler_;            // made when it is first needed
+  std::vector<index::Versions::Registration> moments_;  // that such scans see
+  std::vector<Lane> lanes_;                             // empty except while a group is executed
+  std::exception_ptr thrown_;                           // in a lane: no exception leaves a coroutine
+  std::unique_ptr<base::Scheduler> scheduler_;          // made when it is first needed
 };
 
 }  // namespace bonsai::store

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives a store through the public interface only. scripts/driver.py compiles this text against the libraries of
 // several builds, so that what drives them is the same, whatever their programs do.
-//   library_driver speed RECORDS FORM SETTLE_MS       for scripts/turns.py
-// The lines of `bonsai-bench experiment speed`. FORM: fixed (8 + 8 bytes) or strings (24 + 100). Prints a line
-// "NAME: Mop/s" each. As many requests as records, on two threads in sessions of 32, each on its own sequence, made
+//   library_driver speed RECORDS FORM SETTLE_MS [NAME...]    for scripts/turns.py
+// The lines of `bonsai-bench experiment speed`, or those of them that are named. FORM: fixed (8 + 8 bytes) or strings
+// (24 + 100). Prints "NAME: Mop/s" for each line. As many requests as records, on two threads in sessions of 32, each on its own sequence, made
 // before the clock starts. The store is drained before each line; then it waits for SETTLE_MS.
 //   library_driver count KIND RECORDS OPERATIONS      for scripts/instructions.py
 // Operations of one kind on a loaded and drained store. KIND: put, get, multi_put, multi_get (32 keys a call), scan (of
@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -124,10 +125,15 @@ class SpeedLines {
   SpeedLines(const SpeedLines&) = delete;
   SpeedLines& operator=(const SpeedLines&) = delete;
 
-  void run() {
+  // Runs the lines that are named; all of them if none is.
+  void run(std::span<char* const> names) {
     for (const Line& line : kLines) {
-      if (line.pick == Pick::kSequential || line.fresh) open();
-      if (line.fresh) static_cast<void>(timed({.name = "", .puts = 1, .pick = Pick::kSequential}));
+      const auto is_its = [&line](const char* name) { return std::string_view(name) == line.name; };
+      if (!names.empty() && std::none_of(names.begin(), names.end(), is_its)) continue;
+      const bool loads = line.pick == Pick::kSequential;
+      const bool opens = loads || line.fresh || db_ == nullptr;
+      if (opens) open();
+      if (opens && !loads) static_cast<void>(timed({.name = "", .puts = 1, .pick = Pick::kSequential}));
       std::printf("%s: %.3f\n", line.name, timed(line));
       std::fflush(stdout);
     }
@@ -360,10 +366,10 @@ class Counted {
   uint64_t visited_ = 0;
 };
 
-int speed(char** words) {
+int speed(std::span<char* const> words) {
   const std::string_view form = words[1];
   const auto records = static_cast<uint64_t>(std::atoll(words[0]));
-  SpeedLines(records, form == "strings", static_cast<uint64_t>(std::atoll(words[2]))).run();
+  SpeedLines(records, form == "strings", static_cast<uint64_t>(std::atoll(words[2]))).run(words.subspan(3));
   return 0;
 }
 
@@ -394,12 +400,13 @@ int count(char** words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view what = argc == 5 ? argv[1] : "";
-  const std::string_view form = argc == 5 ? argv[3] : "";
-  if (what == "count") return count(argv + 2);
-  if (what == "speed" && std::atoll(argv[2]) > 0 && (form == "fixed" || form == "strings")) return speed(argv + 2);
+  const std::string_view what = argc >= 5 ? argv[1] : "";
+  const std::string_view form = argc >= 5 ? argv[3] : "";
+  if (what == "count" && argc == 5) return count(argv + 2);
+  if (what == "speed" && std::atoll(argv[2]) > 0 && (form == "fixed" || form == "strings"))
+    return speed({argv + 2, static_cast<size_t>(argc) - 2});
   std::fprintf(stderr,
-               "usage: library_driver speed RECORDS fixed|strings SETTLE_MS\n"
+               "usage: library_driver speed RECORDS fixed|strings SETTLE_MS [NAME...]\n"
                "       library_driver count KIND RECORDS OPERATIONS\n");
   return 2;
 }
