@@ -79,7 +79,6 @@ Json stat_json(const Stats& stats) {
   Json json = {{"pool", FLAGS_pool}, {"medium", stats.medium}, {"emulated", stats.emulated}};
   json["key_format"] = key_format_name(stats.key_format);
   json["layout"] = layout_name(stats.layout);
-  json["stripe_unit_bytes"] = stats.stripe_unit_bytes;
   for (const StatsField& field : kStatsFields) json[std::string(field.name)] = stats.*field.member;
   return json;
 }

@@ -109,7 +109,6 @@ const char* bonsai_stats_medium(const bonsai_stats_t* stats) { return stats->sta
 unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats) { return stats->stats.emulated ? 1 : 0; }
 int bonsai_stats_key_format(const bonsai_stats_t* stats) { return static_cast<int>(stats->stats.key_format); }
 int bonsai_stats_layout(const bonsai_stats_t* stats) { return static_cast<int>(stats->stats.layout); }
-uint64_t bonsai_stats_stripe_unit_bytes(const bonsai_stats_t* stats) { return stats->stats.stripe_unit_bytes; }
 
 int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_check_report_t** report, char** errptr) {
   *report = nullptr;

@@ -472,7 +472,7 @@ TEST(CFixed8, EncodesInNumericOrder) {
 TEST(StatsFields, NameEveryCounterOnce) {
   std::set<std::string_view> names;
   for (const StatsField& field : kStatsFields) EXPECT_TRUE(names.insert(field.name).second) << field.name;
-  // Stats is a string, a bool, a key format and otherwise 8-byte counters.
+  // Stats is a string, a bool, a key format, a layout and otherwise 8-byte counters.
   constexpr size_t kOthers = sizeof(std::string) + 2 * sizeof(uint64_t);
   static_assert(sizeof(Stats) == kOthers + std::size(kStatsFields) * sizeof(uint64_t),
                 "a counter was added to Stats: add it to kStatsFields too");

@@ -329,7 +329,6 @@ BONSAI_EXPORT const char* bonsai_stats_medium(const bonsai_stats_t* stats); /* v
 BONSAI_EXPORT unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_stats_layout(const bonsai_stats_t* stats);
-BONSAI_EXPORT uint64_t bonsai_stats_stripe_unit_bytes(const bonsai_stats_t* stats);
 
 /* ---- pools that are not open ---- */
 

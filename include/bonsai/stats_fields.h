@@ -25,6 +25,7 @@ struct StatsField {
 // Every uint64_t member of Stats, in its order.
 inline constexpr StatsField kStatsFields[] = {
     {"targets", &Stats::targets, StatsKind::kGauge},
+    {"stripe_unit_bytes", &Stats::stripe_unit_bytes, StatsKind::kGauge},
     {"pool_bytes", &Stats::pool_bytes, StatsKind::kGauge},
     {"log_bytes", &Stats::log_bytes, StatsKind::kGauge},
     {"log_bytes_used", &Stats::log_bytes_used, StatsKind::kGauge},
