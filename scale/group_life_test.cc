@@ -84,7 +84,6 @@ class GroupLife {
     if (node.over) return;
     node.over = true;
     node.thread.join();
-    node.fabric.reset();
   }
   void fail(size_t number, bool stops) { stops ? void(nodes_[number].stopped = true) : end(number); }
   void come_back(size_t number) {

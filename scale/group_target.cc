@@ -16,7 +16,7 @@ using membership::MemberSet;
 
 namespace {
 
-constexpr MemberSet bit(size_t member) { return MemberSet{1} << member; }
+constexpr MemberSet only(size_t member) { return MemberSet{1} << member; }
 
 uint64_t fresh_id() {
   uint64_t id = 0;
@@ -42,14 +42,14 @@ void GroupTarget::tell(const std::string& text) const {
 // The members that are this process's.
 MemberSet GroupTarget::taken() const {
   MemberSet taken = 0;
-  for (size_t i = 0; i < members_.size(); ++i) taken |= members_[i].number.has_value() ? bit(i) : 0;
+  for (size_t i = 0; i < members_.size(); ++i) taken |= members_[i].number.has_value() ? only(i) : 0;
   return taken;
 }
 
 std::vector<size_t> GroupTarget::numbers(MemberSet members) const {
   std::vector<size_t> all;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((members & bit(i)) != 0) all.push_back(*members_[i].number);
+    if ((members & only(i)) != 0) all.push_back(*members_[i].number);
   }
   return all;
 }
@@ -171,7 +171,7 @@ Status GroupTarget::too_few(MemberSet in_sync) const {
   const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
   std::string missing;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync & ~taken() & bit(i)) == 0) continue;
+    if ((in_sync & ~taken() & only(i)) == 0) continue;
     missing +=
         (missing.empty() ? "" : "; ") + members_[i].name.text + " (" + std::string(members_[i].status.message()) + ")";
   }
@@ -186,7 +186,7 @@ Status GroupTarget::make_member(size_t member, PoolOp op, uint64_t bytes) {
   BONSAI_RETURN_IF_ERROR(
       link_->open(members_[member].name, op, bytes, config_.mark, &number, {false, config_.note, epoch_}));
   members_[member].number = number;
-  made_ |= bit(member);
+  made_ |= only(member);
   if (link_->target(number)->client->epoch() == epoch_) return Status::OK();
   return Status::Busy(members_[member].name.text + " had owners of later epochs; try again");
 }
@@ -219,7 +219,7 @@ Status GroupTarget::write_page(MemberSet in_sync) {
   newest_.written_by = epoch_;
   ++newest_.version;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync & bit(i)) == 0) continue;
+    if ((in_sync & only(i)) == 0) continue;
     newest_.page.self = static_cast<uint8_t>(i);
     BONSAI_RETURN_IF_ERROR(link_->set_page(target(i), newest_.page, newest_.version));
   }
@@ -232,7 +232,7 @@ Status GroupTarget::serve(MemberSet members) {
                                    "give bonsaid there the medium, or name a file of this machine");
   }
   std::vector<LinkTarget*> targets;
-  for (size_t i = 0; i < members_.size(); ++i) targets.push_back((members & bit(i)) != 0 ? target(i) : nullptr);
+  for (size_t i = 0; i < members_.size(); ++i) targets.push_back((members & only(i)) != 0 ? target(i) : nullptr);
   group_ = link_->make_group(std::move(targets), newest_, config_.note);
   const std::vector<size_t> used = numbers(members);
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, used, &medium_));
@@ -250,7 +250,7 @@ Status GroupTarget::open(uint64_t grow_bytes) {
   BONSAI_RETURN_IF_ERROR(make_all_equal());
   BONSAI_RETURN_IF_ERROR(write_page(taken()));
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((made_ & bit(i)) != 0) BONSAI_RETURN_IF_ERROR(link_->complete(*members_[i].number));
+    if ((made_ & only(i)) != 0) BONSAI_RETURN_IF_ERROR(link_->complete(*members_[i].number));
     if (members_[i].number) continue;
     tell(members_[i].name.text + " is left out of its group (" + std::string(members_[i].status.message()) +
          "); when its node is back, open the store again to bring it up to date");

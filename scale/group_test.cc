@@ -212,6 +212,7 @@ TEST_F(GroupTest, AnUpdateTravelsOnceToEachMember) {
 
 // Its connections are gone at once; its answers are missing when it is stopped.
 TEST_F(GroupTest, AMemberThatFailsIsLeftOutAndTheOthersGoOn) {
+  uint64_t rounds = 0;
   for (const bool stopped : {false, true}) {
     for (size_t lost = 0; lost < testing::budget<size_t>(1, 1, 3); ++lost) {
       SCOPED_TRACE(lost);
@@ -220,7 +221,7 @@ TEST_F(GroupTest, AMemberThatFailsIsLeftOutAndTheOthersGoOn) {
         ASSERT_EQ("OK", open().ToString());
       }
       take_notes();
-      const uint64_t base = 1000 * (lost + 1);
+      const uint64_t base = 1000 * ++rounds;
       ASSERT_TRUE(write(kCarriedAt, base));
       stopped ? nodes_[lost].pause(true) : nodes_[lost].end();
       for (uint64_t i = 1; i <= 20; ++i) {

@@ -150,7 +150,7 @@ Status RemoteLink::status_of(const TargetName& name, uint64_t* epoch, VersionedP
   std::unique_ptr<rdma::Peer> peer;
   BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&worker));
   BONSAI_RETURN_IF_ERROR(connector_->connect(worker.get(), *client, &peer, member_ms()));
-  PoolRequests requests(worker.get(), nullptr, options_.limit_ms, fabric_->capabilities().text);
+  PoolRequests requests(worker.get(), nullptr, member_ms(), fabric_->capabilities().text);
   const Status status = requests.status_of(client.get(), peer.get(), epoch, page);
   peer.reset();  // and with it what it may still deliver
   static_cast<void>(worker->poll());
