@@ -30,6 +30,7 @@ class CommandsFixture : public ::testing::Test {
     options.create_if_missing = true;
     options.pool_bytes = pool_bytes;
     options.stall_ms_max = 100;
+    options.background_threads = 0;  // only what a test does makes fences
     ASSERT_TRUE(DB::Open(options, scratch_.file(pool_), &db_).ok());
     state_.emplace(db_.get(), config, std::move(password), 1'000);
     executor_ = Executor::make(&*state_);
