@@ -319,7 +319,7 @@ class Replaced : public Restart {
     std::vector<Owner::Call> calls;  // that began after the next owner's update, or refusal
   };
   // The daemon is killed, its owner stopped, the daemon restarted; another one opens the pool and updates it; the first
-  // one goes on. `waits`: until it has noticed that its node is gone.
+  // one goes on. `waits`: until it has noticed that its node is gone; soon after, it has given the lock back.
   Outcome stop_and_replace(const std::string& how, bool waits, uint64_t pause_ms) {
     Outcome outcome;
     Owner owner(new_folder("owner"), how);
@@ -367,7 +367,7 @@ TEST_F(Replaced, AnOwnerThatWasStoppedAnswersNothingMore) {
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const bool waits = round % 2 == 0 || dice.below(2) == 0;
-    const Outcome outcome = stop_and_replace("--owner", waits, dice.below(20));
+    const Outcome outcome = stop_and_replace("--owner", waits, 5 + dice.below(20));
     replaced += outcome.replaced ? 1 : 0;
     EXPECT_FALSE(outcome.changed) << "it has changed the pool";
     const std::string who = "has got another owner meanwhile: bonsaid_restart_";  // as much of this program's name
@@ -383,7 +383,7 @@ TEST_F(Replaced, AnOwnerThatWasStoppedAnswersNothingMore) {
 
 TEST_F(Replaced, WithoutLookingAtItsLeaseItWouldAnswer) {
   start();
-  const Outcome outcome = stop_and_replace("--owner-without-lease", true, 0);
+  const Outcome outcome = stop_and_replace("--owner-without-lease", true, 50);
   EXPECT_TRUE(outcome.replaced);
   const auto old = std::ranges::find_if(outcome.calls, is_old_answer);
   ASSERT_NE(old, outcome.calls.end()) << "the test before cannot fail";
