@@ -118,10 +118,11 @@ Status DbImpl::scan_alone(uint64_t version, const ScanOptions& options, std::str
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
   *count = 0;
   return with_memory([&] {
-    return walk_alone(version_of(options.snapshot), options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
-      *count += piece.rows.count;
-      return true;
-    });
+    return walk_alone(version_of(options.snapshot), options, from,
+                      [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
+                        *count += piece.rows.count;
+                        return true;
+                      });
   });
 }
 

@@ -86,7 +86,7 @@ class SessionImpl final : public Session {
   size_t noted_ = 0;  // updates that `updated_` has
   KeyFilter updated_, read_late_;
   std::vector<DbImpl::Ranged> scans_;
-  size_t scans_fixed_ = 0;  // the first scans, of which no later update changes the result
+  size_t scans_fixed_ = 0;                              // the first scans, of which no later update changes the result
   std::vector<index::Versions::Registration> moments_;  // that such scans see
   std::vector<Lane> lanes_;                             // empty except while a group is executed
   std::exception_ptr thrown_;                           // in a lane: no exception leaves a coroutine

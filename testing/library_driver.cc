@@ -3,8 +3,9 @@
 // several builds, so that what drives them is the same, whatever their programs do.
 //   library_driver speed RECORDS FORM SETTLE_MS [NAME...]    for scripts/turns.py
 // The lines of `bonsai-bench experiment speed`, or those of them that are named. FORM: fixed (8 + 8 bytes) or strings
-// (24 + 100). Prints "NAME: Mop/s" for each line. As many requests as records, on two threads in sessions of 32, each on its own sequence, made
-// before the clock starts. The store is drained before each line; then it waits for SETTLE_MS.
+// (24 + 100). Prints "NAME: Mop/s" for each line. As many requests as records, on two threads in sessions of 32, each
+// on its own sequence, made before the clock starts. The store is drained before each line; then it waits for
+// SETTLE_MS.
 //   library_driver count KIND RECORDS OPERATIONS      for scripts/instructions.py
 // Operations of one kind on a loaded and drained store. KIND: put, get, multi_put, multi_get (32 keys a call), scan (of
 // 50); session_put, session_get, session_mixed, session_insert, session_scan (32 a session's wait; each twentieth of
