@@ -203,7 +203,7 @@ TEST_F(Restart, DelaysOperationsAndFailsNone) {
 TEST_F(Restart, BeyondTheBoundUpdatesAreUnavailableAndReadsComeBack) {
   start();
   std::unique_ptr<DB> db;
-  ASSERT_EQ("OK", DB::Open(small_pool(500), "shm://n/a", &db).ToString());
+  ASSERT_EQ("OK", DB::Open(small_pool(3'000), "shm://n/a", &db).ToString());
   for (int i = 0; i < 500; ++i) ASSERT_EQ("OK", db->Put("key" + std::to_string(i), value_of(1'000)).ToString());
   ASSERT_EQ("OK", db->Drain().ToString());
   kill();
@@ -238,7 +238,7 @@ TEST_F(Restart, WithACheckedLeaseEachReadAsksItsNode) {
   EXPECT_EQ(load.failure(), "");
   load.expect_kept(db.get());
   db.reset();
-  ASSERT_EQ("OK", DB::Open(small_pool(100), "shm://n/a?lease=checked", &db).ToString());
+  ASSERT_EQ("OK", DB::Open(small_pool(2'000), "shm://n/a?lease=checked", &db).ToString());
   ASSERT_EQ("OK", db->Put("k", "v").ToString());
   std::string value;
   EXPECT_EQ("OK", db->Get("k", &value).ToString());
