@@ -71,8 +71,8 @@ bool has_query(std::string_view text) {
 Status parse_group_query(const std::string& whole, std::string_view query, TargetName* name) {
   if (!parse_query(query, /*is_group=*/true, name)) {
     return Status::InvalidArgument("'" + whole + "' has the query '" + std::string(query) +
-                                   "', which is none of a group; write ?replicas_min=N, ?role=..., ?lease=checked, " +
-                                   "or several with & between");
+                                   "', which is none of a group; write ?replicas_min=N, ?lease=checked, ?role=log, " +
+                                   "?role=dnodes or ?role=both, or several with & between");
   }
   if (name->replicas_min <= name->members.size()) return Status::OK();
   return Status::InvalidArgument("'" + whole + "' wants each update on " + std::to_string(name->replicas_min) +
