@@ -78,7 +78,8 @@ class Striped : public ::testing::Test {
   void expect_model() {
     std::string value;
     for (const auto& [key, expected] : model_) {
-      ASSERT_TRUE(db_->Get(key, &value).ok()) << key;
+      const Status status = db_->Get(key, &value);
+      ASSERT_TRUE(status.ok()) << key << ": " << status.ToString();
       ASSERT_EQ(value, expected) << key;
     }
     auto next = model_.begin();
@@ -186,6 +187,7 @@ TEST_F(Striped, BytesAreSpreadOverAllTargets) {
 TEST_F(Striped, UnitsOfAFarPoolMayBeBlocks) {
   for (const bool remote : {false, true}) {
     model_.clear();
+    SCOPED_TRACE(remote ? "on a node" : "on a far medium");
     const std::string path = pool(3, remote);
     const TestMedium medium = remote ? TestMedium::kNone : TestMedium::kFar;
     ASSERT_EQ("OK", open(path, striped(kStripeUnitMin), medium).ToString());
