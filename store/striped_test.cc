@@ -185,18 +185,13 @@ TEST_F(Striped, BytesAreSpreadOverAllTargets) {
 
 // Far targets are not mapped, so that units may be smaller than pages.
 TEST_F(Striped, UnitsOfAFarPoolMayBeBlocks) {
-  for (const bool remote : {false, true}) {
-    model_.clear();
-    SCOPED_TRACE(remote ? "on a node" : "on a far medium");
-    const std::string path = pool(3, remote);
-    const TestMedium medium = remote ? TestMedium::kNone : TestMedium::kFar;
-    ASSERT_EQ("OK", open(path, striped(kStripeUnitMin), medium).ToString());
-    fill();
-    expect_model();
-    ASSERT_EQ("OK", open(path, Options(), medium).ToString());
-    expect_model();
-    ASSERT_EQ("OK", db_->Close().ToString());
-  }
+  const std::string path = pool(3, /*remote=*/true);
+  ASSERT_EQ("OK", open(path, striped(kStripeUnitMin)).ToString());
+  fill();
+  expect_model();
+  ASSERT_EQ("OK", open(path, Options()).ToString());
+  expect_model();
+  ASSERT_EQ("OK", db_->Close().ToString());
 }
 
 // The log keeps to its own target, which is outside the ring.
