@@ -8,11 +8,8 @@
 // seed chooses the order in which pieces arrive, and the destination holds junk until then. Abandoned reads arrive,
 // too.
 //
-// On demand, reads fail or never end, and fences fail permanently, as on every medium (medium.h). A failed fence has
-// transferred a part of its stores.
-//
-// Requires: no page becomes resident while bytes of it are stored and not fenced. (Its memory on this node's side is
-// one, and is read over.) So units of a striped pool have at least a page.
+// On demand, reads fail or never end, and fences fail for good; a failed one has transferred a part of its stores. No
+// page may become resident while bytes of it are stored and not fenced: units of a striped pool have at least a page.
 //
 // Thread-safety: as HookedMedium; switches at any time.
 #ifndef BONSAI_BASE_NVM_FAR_H_
