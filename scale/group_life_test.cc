@@ -59,6 +59,7 @@ class GroupLife {
     testing::TempFolder folder = testing::TempFolder::on_tmpfs();
     std::unique_ptr<rdma::Fabric> fabric;
     bool over = true, stopped = false;
+    bool rests = false;  // it has seen that it is stopped
     base::Thread thread;
   };
 
@@ -74,8 +75,9 @@ class GroupLife {
       std::unique_ptr<PoolServer> server;
       const Status made = PoolServer::make(node.fabric.get(), config, &server);
       while (made.ok() && !node.over) {
-        if (node.stopped) base::sleep_ms(1);
-        if (!node.stopped) static_cast<void>(server->serve(1));
+        node.rests = node.stopped;
+        if (node.rests) base::sleep_ms(1);
+        if (!node.rests) static_cast<void>(server->serve(1));
       }
     });
   }
@@ -85,7 +87,11 @@ class GroupLife {
     node.over = true;
     node.thread.join();
   }
-  void fail(size_t number, bool stops) { stops ? void(nodes_[number].stopped = true) : end(number); }
+  void fail(size_t number, bool stops) {
+    if (!stops) return end(number);
+    nodes_[number].stopped = true;
+    while (!nodes_[number].rests) base::sleep_ms(1);
+  }
   void come_back(size_t number) {
     nodes_[number].stopped = false;
     start(number);

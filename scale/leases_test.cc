@@ -182,7 +182,7 @@ bool a_read_is_covered_by_as_many_grants_as_are_needed() {
     leases.add(key, {}, [&leases, &grants, key] {
       if (grants-- <= 0) return none();
       const uint64_t sent_ns = base::boot_ns();
-      leases.granted(key, {sent_ns, kOwnerLeaseNs});
+      leases.granted(key, {sent_ns, kOwnerLeaseNs, Leases::now()});
       base::sleep_ms(5'000);
       return Status::OK();
     });
