@@ -376,7 +376,7 @@ class Tests:
 
     def test_a_stopped_owner_is_replaced_over_rdma(self):
         """It answers nothing more, and changes nothing (the canary is in bonsaid_restart_test)."""
-        rounds, answered = self.rounds(2, 50), 0
+        rounds, answered = self.rounds(1, 50), 0
         for number in range(rounds):
             found, changed = self.replace_a_stopped_owner(restarts=number % 2 == 1)
             old = [call for call in found if call[2] == "0"]
