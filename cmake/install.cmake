@@ -48,8 +48,8 @@ install(CODE "message(STATUS \"Run ldconfig as root, so that the loader finds li
 if(BUILD_TESTING)
   add_test(NAME build_options COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
            -D cxx=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/build_options_test.cmake)
-  set_tests_properties(build_options PROPERTIES TIMEOUT 180 LABELS build)
+  set_tests_properties(build_options PROPERTIES TIMEOUT 720 LABELS build)
   add_test(NAME install_consumer COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
            -D cxx=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/install_consumer_test.cmake)
-  set_tests_properties(install_consumer PROPERTIES TIMEOUT 180 LABELS build)
+  set_tests_properties(install_consumer PROPERTIES TIMEOUT 720 LABELS build)
 endif()

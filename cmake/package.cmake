@@ -19,5 +19,5 @@ find_program(DPKG_SHLIBDEPS dpkg-shlibdeps)
 if(BUILD_TESTING AND BONSAI_PROGRAMS AND NOT BONSAI_SANITIZE AND DPKG_SHLIBDEPS)
   add_test(NAME package COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
            -D cxx=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/package_test.cmake)
-  set_tests_properties(package PROPERTIES TIMEOUT 180 LABELS build RESOURCE_LOCK package)
+  set_tests_properties(package PROPERTIES TIMEOUT 720 LABELS build RESOURCE_LOCK package)
 endif()
