@@ -50,7 +50,8 @@ void LeaseKeeper::look_at_member(LinkTarget* target) {
   Group& group = *target->group.load();
   if (target->state.is_out()) return group.let_go(target);
   const uint64_t granted_ns = leases_.granted_ns(target);
-  auto [at, is_new] = ungranted_.try_emplace(target, granted_ns, base::BoundedWait("link.member", 2 * member_ms_));
+  auto [at, is_new] =
+      ungranted_.try_emplace(target, Ungranted{granted_ns, base::BoundedWait("link.member", 2 * member_ms_)});
   if (!is_new && at->second.granted_ns != granted_ns) {
     at->second = {granted_ns, base::BoundedWait("link.member", 2 * member_ms_)};
   }
