@@ -330,6 +330,7 @@ class ServiceImpl final : public Service {
   std::vector<std::unique_ptr<Listener>> listeners_;  // on the loop of the first worker
   std::unique_ptr<asio::steady_timer> retry_;
   bool serving_ = false, stopped_ = false;
+  base::Event released_;  // the listeners are; it outlives the worker that signals it
 };
 
 Status ServiceImpl::open() {
@@ -398,12 +399,11 @@ void ServiceImpl::admit(int descriptor, std::string peer) {
 void ServiceImpl::end() {
   if (std::exchange(stopped_, true)) return;
   if (serving_) {
-    base::Event released;
-    asio::post(workers_.front()->loop(), [&] {
+    asio::post(workers_.front()->loop(), [this] {
       release_listeners();
-      released.signal();
+      released_.signal();
     });
-    while (!released.wait_for(kReleaseMs)) continue;  // a turn before it may take as long as a stall
+    while (!released_.wait_for(kReleaseMs)) continue;  // a turn before it may take as long as a stall
   }
   for (const auto& worker : workers_) worker->begin_stop();
   for (const auto& worker : workers_) worker->join();
