@@ -10,13 +10,14 @@
 #include "base/probe.h"
 
 namespace bonsai::scale {
+
+using membership::only;
+
 namespace {
 
 base::Probe taken_out{"group.member_taken_out"};
 base::Probe too_few{"group.too_few_left"};
 base::Probe page_not_confirmed{"group.page_not_confirmed"};
-
-constexpr membership::MemberSet bit(size_t member) { return membership::MemberSet{1} << member; }
 
 }  // namespace
 
@@ -47,7 +48,7 @@ membership::MemberSet Group::in_sync() const {
 // mutex_.
 bool Group::write_page(bool equal) {
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync_.members() & ~in_sync_.durable_on() & bit(i)) == 0) continue;
+    if ((in_sync_.members() & ~in_sync_.durable_on() & only(i)) == 0) continue;
     GroupPage next = page_;
     next.self = static_cast<uint8_t>(i);
     next.in_sync = static_cast<uint8_t>(in_sync_.members());
@@ -64,10 +65,10 @@ bool Group::write_page(bool equal) {
 // All that hold everything, but for the member, and for those that an unfinished page leaves out and that are still
 // silent. Requires: mutex_.
 membership::MemberSet Group::without(size_t member) const {
-  membership::MemberSet left = in_sync_.awaited() & ~bit(member);
+  membership::MemberSet left = in_sync_.awaited() & ~only(member);
   for (size_t i = 0; i < members_.size(); ++i) {
-    const bool was_left_out = (in_sync_.awaited() & ~in_sync_.members() & bit(i)) != 0;
-    if (was_left_out && !members_[i]->state.takes_updates()) left &= ~bit(i);
+    const bool was_left_out = (in_sync_.awaited() & ~in_sync_.members() & only(i)) != 0;
+    if (was_left_out && !members_[i]->state.takes_updates()) left &= ~only(i);
   }
   return left;
 }
@@ -81,7 +82,7 @@ void Group::take_out(LinkTarget* member) {
   member->state.note(TargetState::Event::kLate, Status::Unavailable("no answer for too long"));
   if (!write_page(/*equal=*/false)) return;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i] == nullptr || (in_sync_.members() & bit(i)) != 0 || members_[i]->state.is_out()) continue;
+    if (members_[i] == nullptr || (in_sync_.members() & only(i)) != 0 || members_[i]->state.is_out()) continue;
     if (members_[i]->leases != nullptr) members_[i]->leases->remove(members_[i]);
     members_[i]->state.leave_page();
     taken_out.hit();
@@ -105,7 +106,7 @@ void Group::note_equal() {
   const std::lock_guard lock(mutex_);
   if (in_sync_.is_changing()) return;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync_.members() & bit(i)) == 0) continue;
+    if ((in_sync_.members() & only(i)) == 0) continue;
     const std::lock_guard connecting(members_[i]->connecting);
     const auto& connections = members_[i]->connections;
     const auto is_answered = [](const auto& each) { return each->is_whole() && each->answered(each->posted()); };

@@ -6,17 +6,16 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "base/units.h"
+#include "scale/remote_target.h"
 #include "scale/resync.h"
 
 namespace bonsai::scale {
 
 using membership::count;
 using membership::MemberSet;
+using membership::only;
 
 namespace {
-
-constexpr MemberSet only(size_t member) { return MemberSet{1} << member; }
 
 uint64_t fresh_id() {
   uint64_t id = 0;
@@ -80,8 +79,7 @@ Status GroupTarget::look_for_members() {
 
 // Takes all members that are there. The pages are those of the answers: later than the end of any other owner.
 Status GroupTarget::take_members(bool discard_unfinished) {
-  constexpr uint64_t kTooFewForMark = 2 * base::kPageBytes - 1;  // as RemoteTarget::exists()
-  const uint64_t looked_at = discard_unfinished ? config_.first_bytes : std::min(config_.first_bytes, kTooFewForMark);
+  const uint64_t looked_at = bytes_looked_at(config_, discard_unfinished);
   for (Member& member : members_) {
     if (!member.status.ok()) continue;
     size_t number = 0;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "scale/await_read.h"
 
 namespace bonsai::scale {
 
@@ -132,14 +133,7 @@ Status ReadBatch::end_carrying() {
   Status status;
   base::BoundedWait wait("read of a far target", limit_ms);
   for (const Carried::Begun& begun : c.begun) {
-    base::FarReads& far = *volume_.far(begun.target);
-    Status of_target;
-    for (; !far.ended(begun.ticket, &of_target); wait.pause()) {
-      if (!wait.expired()) continue;
-      far.forget(begun.ticket);
-      of_target = wait.status();
-      break;
-    }
+    const Status of_target = await_read(volume_.far(begun.target), begun.ticket, &wait);
     if (of_target.ok()) continue;
     c.lost |= uint64_t{1} << begun.target;
     status = volume_.note_lost(begun.target, of_target);

@@ -18,12 +18,13 @@ Status RemoteTarget::ask(PoolOp op, uint64_t bytes, uint64_t mark) {
   return Status::OK();
 }
 
-// A node that looks at fewer bytes than a mark takes (base::is_marked()) discards nothing, and still sees that a device
-// is blank.
-Status RemoteTarget::exists(bool discard_unfinished, bool* exists) {
+uint64_t bytes_looked_at(const TargetConfig& config, bool discard_unfinished) {
   constexpr uint64_t kTooFewForMark = 2 * base::kPageBytes - 1;
-  const uint64_t looked_at = discard_unfinished ? config_.first_bytes : std::min(config_.first_bytes, kTooFewForMark);
-  const Status status = ask(PoolOp::kOpen, looked_at, config_.mark);
+  return discard_unfinished ? config.first_bytes : std::min(config.first_bytes, kTooFewForMark);
+}
+
+Status RemoteTarget::exists(bool discard_unfinished, bool* exists) {
+  const Status status = ask(PoolOp::kOpen, bytes_looked_at(config_, discard_unfinished), config_.mark);
   *exists = status.ok();
   return status.IsNotFound() ? Status::OK() : status;
 }

@@ -18,6 +18,10 @@
 
 namespace bonsai::scale {
 
+// How many first bytes a node looks at for the mark of an unfinished pool (PoolOp::kOpen). A node that looks at fewer
+// than a mark takes (base::is_marked()) discards nothing, and still sees that a device is blank.
+[[nodiscard]] uint64_t bytes_looked_at(const TargetConfig& config, bool discard_unfinished);
+
 class RemoteTarget final : public Target {
  public:
   // Requires: `config` and `links` outlive it.

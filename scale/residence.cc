@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "scale/await_read.h"
 
 namespace bonsai::scale {
 
@@ -47,14 +48,7 @@ void Fetch::begin() {
   ticket = far->begin(together, nullptr);
 }
 
-void Fetch::end(base::BoundedWait* wait) {
-  for (; !far->ended(ticket, &status); wait->pause()) {
-    if (!wait->expired()) continue;
-    far->forget(ticket);
-    status = wait->status();
-    return;
-  }
-}
+void Fetch::end(base::BoundedWait* wait) { status = await_read(far, ticket, wait); }
 
 // Ranges that follow each other become one.
 Status open(std::span<const FarRange> ranges, std::vector<Fetch>* fetches, const FarReads** failed) {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "scale/await_read.h"
 
 namespace bonsai::scale {
 namespace {
@@ -32,13 +33,7 @@ Status read_both(ReadLanes* reads, const std::array<LinkTarget*, 2>& members, ui
   Status first;
   base::BoundedWait wait("a member that is brought up to date", limit_ms);
   for (const uint64_t ticket : tickets) {
-    Status status;
-    for (; !reads->ended(ticket, &status); wait.pause()) {
-      if (!wait.expired()) continue;
-      reads->forget(ticket);
-      status = wait.status();
-      break;
-    }
+    const Status status = await_read(reads, ticket, &wait);
     if (first.ok()) first = status;
   }
   return first;

@@ -69,43 +69,43 @@ TEST(Machine, AWorldOfWhichAllElseIsStoppedGoesOnInTime) {
   });
 }
 
+// A process that sleeps for 100 ms, and how long that took by each clock.
+struct Sleeper {
+  explicit Sleeper(Machine* machine)
+      : thread("process", [this, machine] {
+          machine->enter();
+          const uint64_t begin_ns = now_ns(), begin_boot_ns = boot_ns(), begin_world_ns = Scheduler::world_ns();
+          sleep_ms(100);
+          slept_ns = now_ns() - begin_ns;
+          slept_boot_ns = boot_ns() - begin_boot_ns;
+          slept_world_ns = Scheduler::world_ns() - begin_world_ns;
+        }) {}
+
+  uint64_t slept_ns = 0, slept_boot_ns = 0, slept_world_ns = 0;
+  Thread thread;  // the last member, so that it ends first
+};
+
 TEST(Machine, RunningTimeStandsInSuspendAndBootTimeDoesNot) {
   in_world([](Scheduler* scheduler) {
     Machine machine(scheduler);
-    uint64_t slept_ns = 0, slept_boot_ns = 0, slept_world_ns = 0;
-    Thread process("process", [&] {
-      machine.enter();
-      const uint64_t begin_ns = now_ns(), begin_boot_ns = boot_ns(), begin_world_ns = Scheduler::world_ns();
-      sleep_ms(100);
-      slept_ns = now_ns() - begin_ns;
-      slept_boot_ns = boot_ns() - begin_boot_ns;
-      slept_world_ns = Scheduler::world_ns() - begin_world_ns;
-    });
+    Sleeper process(&machine);
     sleep_ms(50);
     machine.suspend();
     sleep_ms(1'000);
     machine.go_on();
-    process.join();
-    EXPECT_GE(slept_ns, 100 * kMs);
-    EXPECT_LT(slept_ns, 110 * kMs);
-    EXPECT_GE(slept_boot_ns, 1'100 * kMs);
-    EXPECT_LT(slept_boot_ns, 1'110 * kMs);
-    EXPECT_EQ(slept_boot_ns, slept_world_ns);
+    process.thread.join();
+    EXPECT_GE(process.slept_ns, 100 * kMs);
+    EXPECT_LT(process.slept_ns, 110 * kMs);
+    EXPECT_GE(process.slept_boot_ns, 1'100 * kMs);
+    EXPECT_LT(process.slept_boot_ns, 1'110 * kMs);
+    EXPECT_EQ(process.slept_boot_ns, process.slept_world_ns);
   });
 }
 
 TEST(Machine, BothClocksStandInAPause) {
   in_world([](Scheduler* scheduler) {
     Machine machine(scheduler);
-    uint64_t slept_ns = 0, slept_boot_ns = 0, slept_world_ns = 0;
-    Thread process("process", [&] {
-      machine.enter();
-      const uint64_t begin_ns = now_ns(), begin_boot_ns = boot_ns(), begin_world_ns = Scheduler::world_ns();
-      sleep_ms(100);
-      slept_ns = now_ns() - begin_ns;
-      slept_boot_ns = boot_ns() - begin_boot_ns;
-      slept_world_ns = Scheduler::world_ns() - begin_world_ns;
-    });
+    Sleeper process(&machine);
     sleep_ms(20);
     machine.pause();
     sleep_ms(1'000);
@@ -115,12 +115,12 @@ TEST(Machine, BothClocksStandInAPause) {
     machine.pause();  // it is suspended already
     sleep_ms(300);
     machine.go_on();
-    process.join();
-    EXPECT_GE(slept_ns, 100 * kMs);
-    EXPECT_LT(slept_ns, 110 * kMs);
-    EXPECT_GE(slept_boot_ns, 400 * kMs);
-    EXPECT_LT(slept_boot_ns, 410 * kMs);
-    EXPECT_EQ(slept_boot_ns + 1'000 * kMs, slept_world_ns);
+    process.thread.join();
+    EXPECT_GE(process.slept_ns, 100 * kMs);
+    EXPECT_LT(process.slept_ns, 110 * kMs);
+    EXPECT_GE(process.slept_boot_ns, 400 * kMs);
+    EXPECT_LT(process.slept_boot_ns, 410 * kMs);
+    EXPECT_EQ(process.slept_boot_ns + 1'000 * kMs, process.slept_world_ns);
   });
 }
 

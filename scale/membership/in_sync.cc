@@ -26,7 +26,7 @@ bool InSync::begin(MemberSet members, MemberSet caught_up) {
 void InSync::durable(size_t member, uint64_t version) {
   BONSAI_CHECK(member < kMembersMax);
   if (version != version_) return;
-  durable_ |= (MemberSet{1} << member) & members_;
+  durable_ |= only(member) & members_;
   BONSAI_CHECK((durable_ & ~members_) == 0);
   if (durable_ == members_) awaited_ = members_;
 }

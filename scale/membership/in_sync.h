@@ -21,6 +21,7 @@ namespace bonsai::scale::membership {
 // Members by number in the page, one bit each.
 using MemberSet = uint32_t;
 
+[[nodiscard]] constexpr MemberSet only(size_t member) { return MemberSet{1} << member; }
 [[nodiscard]] constexpr size_t count(MemberSet members) { return static_cast<size_t>(std::popcount(members)); }
 
 // Whether a new owner may open with the members `reached`. They have confirmed its fence, and with it their pages. The

@@ -80,12 +80,10 @@ class GroupExplorer {
     return true;
   }
 
-  static MemberSet bit(size_t member) { return MemberSet{1} << member; }
-
   // The members that carry out the owner's requests.
   static MemberSet obedient(const GroupState& state) {
     MemberSet members = 0;
-    for (size_t i = 0; i < kMembers; ++i) members |= state.fenced[i] == state.epoch ? bit(i) : 0;
+    for (size_t i = 0; i < kMembers; ++i) members |= state.fenced[i] == state.epoch ? only(i) : 0;
     return members & state.up;
   }
 
@@ -100,25 +98,25 @@ class GroupExplorer {
     }
     for (size_t i = 0; i < kMembers; ++i) {
       const MemberSet named = state.in_sync.members();
-      const bool in = (named & bit(i)) != 0;
+      const bool in = (named & only(i)) != 0;
       const std::string member = " " + std::to_string(i);
       if (state.changes > 0 && state.serving) {
         moves->emplace_back((in ? "a page without" : "a page with") + member, [i](GroupState* s) -> std::string {
           --s->changes;
           // The owner knows which members hold everything: those that it has brought up to date, and those that it
           // awaits.
-          static_cast<void>(s->in_sync.begin(s->in_sync.members() ^ bit(i), s->holds));
+          static_cast<void>(s->in_sync.begin(s->in_sync.members() ^ only(i), s->holds));
           return "";
         });
       }
-      if (!in && (obedient_members & bit(i)) != 0 && (state.holds & bit(i)) == 0) {
+      if (!in && (obedient_members & only(i)) != 0 && (state.holds & only(i)) == 0) {
         moves->emplace_back("brings up to date" + member, [i](GroupState* s) -> std::string {
-          s->holds |= bit(i);
+          s->holds |= only(i);
           return "";
         });
       }
       const GroupPage page = {state.epoch, state.in_sync.version(), named};
-      if (in && (obedient_members & bit(i)) != 0 && page.is_newer_than(state.pages[i])) {
+      if (in && (obedient_members & only(i)) != 0 && page.is_newer_than(state.pages[i])) {
         moves->emplace_back("the page is durable on" + member, [i, page](GroupState* s) -> std::string {
           s->pages[i] = page;
           s->answers[i] = page.version;
@@ -139,17 +137,17 @@ class GroupExplorer {
   void list_world(const GroupState& state, Moves* moves) {
     for (size_t i = 0; i < kMembers; ++i) {
       const std::string member = " " + std::to_string(i);
-      const bool is_up = (state.up & bit(i)) != 0;
+      const bool is_up = (state.up & only(i)) != 0;
       if (is_up ? state.failures > 0 : true) {
         moves->emplace_back((is_up ? "fails" : "comes back") + member, [i, is_up](GroupState* s) -> std::string {
           s->failures -= is_up ? 1 : 0;
-          s->up ^= bit(i);
+          s->up ^= only(i);
           return "";
         });
       }
-      if (is_up && state.openings > 0 && (state.reached & bit(i)) == 0) {
+      if (is_up && state.openings > 0 && (state.reached & only(i)) == 0) {
         moves->emplace_back("the next owner fences" + member, [i](GroupState* s) -> std::string {
-          s->reached |= bit(i);
+          s->reached |= only(i);
           s->fenced[i] = s->epoch + 1;
           if (s->pages[i].is_newer_than(s->newest)) s->newest = s->pages[i];
           return "";
