@@ -205,17 +205,18 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [ONE_THREAD pattern...] [BY_NIGHT pattern...] [MEDIA medium[:night][:tsan]...]):
+#             [ONE_THREAD pattern...] [BY_NIGHT pattern...] [LONG pattern...] [MEDIA medium[:night][:tsan]...]):
 # a GoogleTest program, one CTest test. Patterns of cases are those of --gtest_filter; `*` stands for the whole program.
 # ONE_THREAD: cases that never have two active threads. ThreadSanitizer would find nothing in them, so its builds leave
-# them out. BY_NIGHT: cases that sanitizers run only by night.
+# them out. BY_NIGHT: cases that sanitizers run only by night. LONG: cases of a minute and more that every build runs only
+# by night.
 # MEDIA: the media far and shm add the tests NAME_far and NAME_shm, which run all cases with small budgets on far media
 # and on a node that serves its pools (base/testing/far.h). `:night`: every build runs that test only by night. Under
 # ThreadSanitizer it runs only by night, too, unless the medium has `:tsan`.
 # scripts/test.sh counts its cases in the XML that it writes to test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD;BY_NIGHT;MEDIA" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD;BY_NIGHT;LONG;MEDIA" ${ARGN})
   if(TEST_UNPARSED_ARGUMENTS)
     message(SEND_ERROR "bonsai_test(${name}) does not know: ${TEST_UNPARSED_ARGUMENTS}")
   endif()
@@ -226,6 +227,9 @@ function(bonsai_test name)
   if(BONSAI_BY_DAY)
     list(APPEND TEST_LEFT_OUT ${TEST_BY_NIGHT})
   endif()
+  if(NOT BONSAI_TIMEOUT_SCALE GREATER 1)
+    list(APPEND TEST_LEFT_OUT ${TEST_LONG})
+  endif()
   bonsai_add_test_program(${name})
   if(BUILD_TESTING)
     set(media ${TEST_MEDIA})
@@ -234,6 +238,8 @@ function(bonsai_test name)
     endif()
     if(BONSAI_BY_DAY AND BONSAI_SANITIZE MATCHES thread)
       list(FILTER media INCLUDE REGEX ":tsan")
+    elseif(BONSAI_BY_DAY)
+      list(FILTER media EXCLUDE REGEX "^shm")
     endif()
     list(TRANSFORM media REPLACE ":.*" "")
     foreach(medium IN LISTS media)

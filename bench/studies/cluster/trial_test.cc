@@ -10,12 +10,15 @@
 #include <set>
 #include <string>
 
+#include "base/testing/budget.h"
 #include "base/thread.h"
 #include "bench/studies/cluster/system_makers.h"
 #include "bench/studies/rivals/backoff.h"
 
 namespace bonsai::bench {
 namespace {
+
+using testing::budget;
 
 TrialOptions small(size_t threads = 2, size_t coroutines = 2) {
   return {.records = 2'000, .inserts_max = 1'000, .shape = {.threads = threads, .coroutines = coroutines}};
@@ -175,15 +178,15 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_GT(puts.lists(), .95);
   // The seed decides which puts come together: a put takes .62 lists, plus or minus .05. A fence that ends early leaves
   // others less time to join: since lanes retire for all threads a put takes .625 lists at 3.62 Mop/s, and before it
-  // took .603 at 3.59.
-  constexpr uint64_t kSeeds = 120;
+  // took .603 at 3.59. The mean of 120 seeds is exact to .005, that of 16 to .0125.
+  const auto seeds = budget<uint64_t>(4, 16, 120);
   double lists = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     TrialOptions options = small(4, 8);
     options.seed = seed;
-    lists += run(bonsai, options, 'l').lists() / kSeeds;
+    lists += run(bonsai, options, 'l').lists() / static_cast<double>(seeds);
   }
-  EXPECT_LT(lists, .64 * puts.lists());
+  EXPECT_LT(lists, (seeds < 120 ? .66 : .64) * puts.lists());
 }
 
 // The store's threads read and log over many workers, and their own time pays for the lists. Offloading writes over one
