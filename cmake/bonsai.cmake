@@ -208,8 +208,8 @@ endmacro()
 #             [ONE_THREAD pattern...] [BY_NIGHT pattern...] [LONG pattern...] [MEDIA medium[:night][:tsan]...]):
 # a GoogleTest program, one CTest test. Patterns of cases are those of --gtest_filter; `*` stands for the whole program.
 # ONE_THREAD: cases that never have two active threads. ThreadSanitizer would find nothing in them, so its builds leave
-# them out. BY_NIGHT: cases that sanitizers run only by night. LONG: cases of a minute and more that every build runs only
-# by night.
+# them out. BY_NIGHT: cases that sanitizers run only by night. LONG: cases of a minute and more, which every build runs
+# only by night.
 # MEDIA: the media far and shm add the tests NAME_far and NAME_shm, which run all cases with small budgets on far media
 # and on a node that serves its pools (base/testing/far.h). `:night`: every build runs that test only by night. Under
 # ThreadSanitizer it runs only by night, too, unless the medium has `:tsan`.

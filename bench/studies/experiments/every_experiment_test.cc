@@ -24,10 +24,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using bonsai::testing::budget;
 
-// These take some seconds to a minute even at trial size. The tests of rivals run those of synthesis by day. The figures
-// of MELT share their samples and have a test of their own.
-const std::set<std::string_view> kSlow = {"recovery", "striping-units", "synthesis-costs", "synthesis-rates",
-                                          "synthesis-sensitivity", "synthesis-tuning"};
+// These take some seconds to a minute even at trial size. The tests of rivals run those of synthesis by day. The
+// figures of MELT share their samples and have a test of their own.
+const std::set<std::string_view> kSlow = {"recovery",        "striping-units",        "synthesis-costs",
+                                          "synthesis-rates", "synthesis-sensitivity", "synthesis-tuning"};
 
 std::vector<const Experiment*> experiments() {
   std::vector<const Experiment*> chosen;
