@@ -325,14 +325,19 @@ TEST(Scheduler, DeadlockIsReportedByNameAndCanBeResolved) {
 
 TEST(Scheduler, IdleTimeIsBounded) {
   Scheduler scheduler({.idle_ms_max = 10});
-  scheduler.spawn([] { sleep_ms(200); }, "sleeper");
-  const uint64_t start = now_ns();
+  bool woke = false;
+  scheduler.spawn(
+      [&woke] {
+        sleep_ms(2'000);
+        woke = true;
+      },
+      "sleeper");
   const Status status = scheduler.run();
-  EXPECT_LT(now_ns() - start, 150 * kNsPerMs);
+  EXPECT_FALSE(woke);
   EXPECT_NE(status.message().find("sleeper #0 (waits for a deadline)"), std::string::npos) << status.ToString();
   while (!scheduler.run().ok()) {
   }
-  EXPECT_GE(now_ns() - start, 200 * kNsPerMs);
+  EXPECT_TRUE(woke);
 }
 
 TEST(Scheduler, LivelocksAreBounded) {
