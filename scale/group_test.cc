@@ -3,6 +3,7 @@
 // of them stops nothing, and what is opened has everything that was acknowledged.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -140,9 +141,12 @@ class GroupTest : public ::testing::Test {
     return word;
   }
   uint64_t word_of(size_t node, uint64_t offset) const {
-    const std::string bytes = nodes_.bytes_of(node, "p");
+    std::ifstream file(nodes_.file(node, "p"), std::ios::binary);
     uint64_t word = ~uint64_t{0};
-    if (bytes.size() >= offset + 8) std::memcpy(&word, bytes.data() + offset, sizeof word);
+    std::array<char, sizeof word> bytes{};
+    if (file.seekg(static_cast<std::streamoff>(offset)).read(bytes.data(), bytes.size())) {
+      std::memcpy(&word, bytes.data(), sizeof word);
+    }
     return word;
   }
   VersionedPage page_of(size_t node) const {

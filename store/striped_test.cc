@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/testing/temp_folder.h"
 #include "base/units.h"
 #include "bonsai/db.h"
 #include "bonsai/testing.h"
@@ -115,8 +115,7 @@ class Striped : public ::testing::Test {
   [[nodiscard]] std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> all = near_.files();
     for (const auto& entry : fs::directory_iterator(fs::path(scratch_.file("x")).parent_path())) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      all[entry.path()] = {std::istreambuf_iterator<char>(file), {}};
+      all[entry.path()] = testing::read_file(entry.path());
     }
     return all;
   }
@@ -175,8 +174,7 @@ TEST_F(Striped, BytesAreSpreadOverAllTargets) {
   ASSERT_TRUE(db_->Put("large", std::string(400 * kKiB, 'L')).ok());
   ASSERT_EQ("OK", db_->Close().ToString());
   for (size_t i = 0; i < 4; ++i) {
-    std::ifstream file(scratch_.file("pool." + std::to_string(i)), std::ios::binary);
-    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    const std::string content = testing::read_file(scratch_.file("pool." + std::to_string(i)));
     const auto there = static_cast<uint64_t>(std::count(content.begin(), content.end(), 'L'));
     EXPECT_GE(there, 95 * kKiB) << i;
     EXPECT_LE(there, 105 * kKiB) << i;

@@ -4,8 +4,6 @@
 #define BONSAI_SCALE_TESTING_SERVING_NODES_H_
 
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,8 +43,7 @@ class ServingNodes {
   }
   [[nodiscard]] std::string file(size_t node, const std::string& pool) const { return folders_[node]->file(pool); }
   [[nodiscard]] std::string bytes_of(size_t node, const std::string& pool) const {
-    std::ifstream stream(file(node, pool), std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return testing::read_file(file(node, pool));
   }
 
  private:
