@@ -13,6 +13,7 @@
 
 #include "base/key.h"
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "index/bnode.h"
 #include "persist/run_reader.h"
 
@@ -77,10 +78,9 @@ class ScanAhead {
   // Prefetches records while `bytes` bytes are passed on; twice as many, as the next range may be larger. Into the
   // second-level cache, which can have more misses in flight than the first.
   void fetch_records(size_t bytes) {
-    for (size_t i = 0; i < 2 * bytes && !records_.empty(); i += base::kLineBytes) {
-      __builtin_prefetch(records_.data(), 0, 1);
-      records_ = records_.subspan(std::min(records_.size(), base::kLineBytes));
-    }
+    const size_t fetched = std::min(base::round_up(2 * bytes, base::kLineBytes), records_.size());
+    for (size_t i = 0; i < fetched; i += base::kLineBytes) __builtin_prefetch(records_.data() + i, 0, 1);
+    records_ = records_.subspan(fetched);
   }
 
  private:

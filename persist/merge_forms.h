@@ -45,6 +45,9 @@ template <class OrderOfItems>
 struct ItemForm : OrderOfItems {
   [[nodiscard]] static Row newer_row(const char* item) { return {item, item, item, OrderOfItems::kItemBytes}; }
   [[nodiscard]] static Row older_row(const char* item) { return newer_row(item); }
+  [[nodiscard]] static Row row(const char* newer, const char* older, uint64_t takes_newer) {
+    return newer_row(select(takes_newer, newer, older));
+  }
   [[nodiscard]] static size_t made_bytes() { return OrderOfItems::kItemBytes; }
   [[nodiscard]] static char* put(const Row& row, char* to) {
     std::memcpy(to, row.entry, OrderOfItems::kItemBytes);
@@ -61,6 +64,10 @@ struct WordRowForm : OrderOfWords {
     return {item, item, item, bytes};
   }
   [[nodiscard]] static Row older_row(const char* row) { return {row, row, row, kWordRowBytes}; }
+  [[nodiscard]] static Row row(const char* newer, const char* older, uint64_t takes_newer) {
+    const char* const entry = select(takes_newer, newer, older);
+    return {entry, entry, entry, select(takes_newer, newer_row(newer).bytes, kWordRowBytes)};
+  }
   [[nodiscard]] static size_t made_bytes() { return kWordRowBytes; }
   [[nodiscard]] static char* put(const Row& row, char* to) {
     std::memcpy(to, row.entry, kWordRowBytes);
@@ -122,6 +129,12 @@ struct EntryRowForm : OrderOfEntries<kHeadsDecide> {
     return {newer, item.key, item.value, item.bytes};
   }
   [[nodiscard]] Row older_row(const char* row) const { return {row, row, row + Base::key_bytes, row_bytes}; }
+  // put() reads the entry only where the item is unlike the rows, and then it is the newer one.
+  [[nodiscard]] Row row(const char* newer, const char* older, uint64_t takes_newer) const {
+    const Row a = newer_row(newer), b = older_row(older);
+    return {newer, select(takes_newer, a.key, b.key), select(takes_newer, a.value, b.value),
+            select(takes_newer, a.bytes, b.bytes)};
+  }
   [[nodiscard]] size_t made_bytes() const { return row_bytes; }
   [[nodiscard]] char* put(const Row& row, char* to) const {
     if (row.bytes >= kOtherSizeBytes) [[unlikely]] {

@@ -12,7 +12,8 @@
 //   size_t kItemBytes             from a newer entry to the next; an older list has a stride of its own
 //   uint64_t head(older)          eight bytes of its key. Keys with different heads are in the order of their heads
 //   Order order(newer, older)     which is next
-//   Row newer_row(newer)          the entry, if it is the one that is next
+//   Row row(newer, older, takes_newer)   the one that is next
+//   Row newer_row(newer)          the entry, where it is the only one
 //   Row older_row(older)
 //   size_t made_bytes()           the most that put() makes
 //   char* put(row, to)            makes it at `to`, where it may write made_bytes(); returns where the next one goes
@@ -74,13 +75,10 @@ class TwoWayMerge {
 
   // Neither has come to its end.
   [[nodiscard]] bool both() const { return (newer_ != newer_end_) & (older_ != older_end_); }
-  // Requires: both().
-  void step(const Form& form) {
+  // Requires: both(). Inlined, so that run() keeps all merges in registers.
+  [[gnu::always_inline]] void step(const Form& form) {
     const auto [takes_newer, passes_older] = form.order(newer_, older_);
-    const Row a = form.newer_row(newer_), b = form.older_row(older_);
-    const Row row{select(takes_newer, a.entry, b.entry), select(takes_newer, a.key, b.key),
-                  select(takes_newer, a.value, b.value), select(takes_newer, a.bytes, b.bytes)};
-    to_ = form.put(row, to_);
+    to_ = form.put(form.row(newer_, older_, takes_newer), to_);
     newer_ += Form::kItemBytes & takes_newer;
     older_ += older_stride_ & passes_older;
   }

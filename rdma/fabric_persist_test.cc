@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/testing/figures.h"
 #include "rdma/remote_persist.h"
 #include "rdma/testing/strategy_fabric.h"
 #include "rdma/testing/suite.h"
@@ -40,6 +41,7 @@ TEST_P(FabricPersistTest, OneRoundTripByAgentAndByRead) {
         EXPECT_EQ(there_.text(128, text.size()), text);
       }
     }
+    testing::add_figure("verb_budgets", 1);
     uint64_t flushed = 0;
     there_.read_ok("flushed", "", &flushed);
     EXPECT_EQ(flushed, asked);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/testing/budget.h"
+#include "base/testing/figures.h"
 #include "rdma/testing/suite.h"
 
 namespace bonsai::rdma {
@@ -167,6 +168,7 @@ TEST_P(FabricTest, CostIsCountedExactly) {
     WorkList list;
     EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
   }
+  testing::add_figure("verb_budgets", 3);
   EXPECT_EQ(here_.worker->traffic().of(Verb::kRead), (Traffic::Flow{3, 192}));
   EXPECT_EQ(there_.tell("traffic"), "OK " + Traffic().text()) << "one-sided: the other side does nothing";
 }

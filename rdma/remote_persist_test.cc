@@ -237,6 +237,7 @@ TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
                                                     : by_read ? 1u
                                                               : 0u)});
         EXPECT_TRUE(persist->persist(writes, kLimitMs).ok()) << chosen.name;
+        testing::add_figure("verb_budgets", 1);
       }
       if (by_agent) {  // a range that the agent does not serve
         std::vector<std::byte> elsewhere(64);

@@ -473,7 +473,7 @@ void print(const char* what, uint64_t part, uint64_t of) {
 TEST(StoreDamage, IsReportedOrHarmless) {
   base::Random random = persist::testing::seeded_random(21);
   const uint64_t rounds = kSlow ? 1 : budget<uint64_t>(1, 6, 60);
-  const uint64_t damages_each = budget<uint64_t>(6, kSlow ? 12 : 48, 48);
+  const uint64_t damages_each = budget<uint64_t>(6, kSlow ? 12 : 50, 50);
   Tally all;
   std::map<std::string, Tally> by_kind;
   for (uint64_t round = 0; round < rounds; ++round) {

@@ -70,6 +70,7 @@ TEST_P(CloverBudget, OfEachOperation) {
     {
       const rdma::Budget nothing(connection_->worker(), {});
       EXPECT_TRUE(client.remove(key(7)).IsNotSupported());
+      bonsai::testing::add_figure("verb_budgets", 1);
     }
     // The first operation of a client that needs a buffer, and each sixteenth after it.
     const auto fresh = client_of(connection_, rig_->node(0));
