@@ -156,8 +156,9 @@ Status GroupTarget::settle_members() {
   for (size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].number && members_[i].page.page.ids[i] != page.ids[i]) {
       give_back(i);
-      members_[i].status = Status::InvalidArgument("another pool has taken its place; remove it on its node");
-      tell(members_[i].name.text + " was replaced as a member by another pool, and is left out: remove it");
+      members_[i].status = Status::InvalidArgument("another pool has taken its place; remove its file on its node");
+      tell(members_[i].name.text +
+           " was replaced as a member by another pool, and is left out: remove its file on its node");
     }
     members_[i].is_named = members_[i].number && page.has(i);
   }
@@ -291,14 +292,36 @@ Status GroupTarget::replace_lost() {
   return Status::OK();
 }
 
+bool GroupTarget::are_known_equal() const {
+  return std::all_of(members_.begin(), members_.end(), [this](const Member& member) {
+    return !member.number || (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
+                              member.page.written_by == newest_.written_by);
+  });
+}
+
+// A page is beside the bytes that it is about: somebody may have put other bytes there since.
+Status GroupTarget::check_equal() const {
+  const Member* first = nullptr;
+  for (const Member& member : members_) {
+    if (!member.number) continue;
+    if (first == nullptr) first = &member;
+    if (first == &member) continue;
+    bool equally = false;
+    BONSAI_RETURN_IF_ERROR(begin_equally(&link_->reads(), link_->target(*first->number), link_->target(*member.number),
+                                         bytes_, link_->limit_ms(), &equally));
+    if (equally) continue;
+    return Status::Corruption(
+        first->name.text + " and " + member.name.text +
+        " held the same bytes when the group was closed, and do not now: the file of one of them was replaced since. "
+        "Find out which, and remove that file on its node: the opening makes this member anew");
+  }
+  return Status::OK();
+}
+
 // Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of the first that
 // holds all that was acknowledged: what was not acknowledged may be on some of them.
 Status GroupTarget::make_all_equal() {
-  const auto known = [this](const Member& member) {
-    return !member.number || (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
-                              member.page.written_by == newest_.written_by);
-  };
-  if (std::all_of(members_.begin(), members_.end(), known)) return Status::OK();
+  if (are_known_equal()) return check_equal();
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
   LinkTarget* const from = link_->target(*source->number);
   for (const Member& member : members_) {
@@ -320,6 +343,7 @@ Status GroupTarget::open_read_only() {
   if (!found) return Status::IoError(name() + " does not exist");
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
   bytes_ = link_->pool(*source->number).region.bytes;
+  if (are_known_equal()) BONSAI_RETURN_IF_ERROR(check_equal());
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_, /*shared=*/true));
   medium_text_ = link_->pool(*source->number).text;
   emulated_ = link_->pool(*source->number).emulated;

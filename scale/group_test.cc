@@ -66,6 +66,8 @@ TEST(GroupNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
       {"shm://a/p|shm://b/p?role=both&role=some", "?role=dnodes"},
       {"shm://a/p|shm://b", "shm://NODE/POOL"},
       {"shm://a/p|", "empty member"},
+      {"|shm://a/p", "empty member"},
+      {"/tmp/p|shm://a/p", "write shm://... for /tmp/p"},
       {"shm://1/p|shm://2/p|shm://3/p|shm://4/p|shm://5/p|shm://6/p|shm://7/p|shm://8/p|shm://9/p", "at most 8"}};
   for (const auto& [text, says] : wrong) {
     TargetName name;
