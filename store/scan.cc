@@ -2,6 +2,7 @@
 // Scans: window by window, each read inside an epoch guard, all as of one registered version.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -83,12 +84,13 @@ constexpr size_t kGuardWindows = index::ScanAhead::kMax + 1;
 // A scan does not look for its place among more updates than this, which share a fence well.
 constexpr size_t kEarlierMax = 64;
 
-// The least key that an earlier update of the group has and that the scan may come to; null: there is none.
-const std::string_view* first_change(const DbImpl::Ranged& scan) {
-  const std::string_view* first = nullptr;
+// The least key of an earlier update of the group that a scan from `from` on may come to.
+std::optional<Key> first_change(const DbImpl::Ranged& scan, const Key& from) {
+  std::optional<Key> first;
   for (const DbImpl::Update& update : scan.earlier) {
-    if (update.key < scan.from || (!scan.options.end.empty() && scan.options.end <= update.key)) continue;
-    if (first == nullptr || update.key < *first) first = &update.key;
+    const Key key = Key::of(update.key);
+    if (key < from || (first && !(key < *first))) continue;
+    if (scan.options.end.empty() || key < Key::of(scan.options.end)) first = key;
   }
   return first;
 }
@@ -169,7 +171,7 @@ void DbImpl::scan_many(std::span<Ranged> scans) {
       if (!scans[n - 1].has_ended) return;
     } else {
       Ranged& scan = scans[0];
-      if (first_change(scan) != nullptr) return;
+      if (first_change(scan, Key::of(scan.from))) return;
       *scan.status = scan_alone(scan.version, scan.options, scan.from, one_by_one(scan.visit));
       scan.has_ended = true;
       n = 1;
@@ -238,9 +240,9 @@ void DbImpl::scan_short_ones(std::span<Ranged> scans, size_t* ended) {
 bool DbImpl::waits_for_update(const Ranged& scan, uint64_t version, std::span<Index::Window> windows, size_t* read,
                               index::ScanAhead* ahead) {
   if (scan.earlier.size() > kEarlierMax) return true;
-  const std::string_view* const change = first_change(scan);
+  const std::optional<Key> change = first_change(scan, ahead->from());
   uint64_t left = scan.options.limit;
-  if (change == nullptr || left == 0) return false;
+  if (!change || left == 0) return false;
   Key at = ahead->from();
   for (Index::Window& window : windows) {
     window.verify = verify_of(scan.options.verify_checksums);
@@ -249,9 +251,9 @@ bool DbImpl::waits_for_update(const Ranged& scan, uint64_t version, std::span<In
     for (const Index::Piece& piece : window.pieces) left -= piece.rows.count;
     if (left == 0) {
       const Rows& last = window.pieces.back().rows;
-      return *change <= last.key(last.count - 1);
+      return !(Key::of(last.key(last.count - 1)) < *change);
     }
-    if (window.trouble != persist::Trouble::kNone || window.hi.above(Key::of(*change))) return true;
+    if (window.trouble != persist::Trouble::kNone || window.hi.above(*change)) return true;
     at = window.hi.key();
   }
   return true;
