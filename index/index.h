@@ -274,10 +274,11 @@ class Index {
   void collect(const Bnode& bnode, const Window& window, const base::Key& from, uint64_t version, Collected* all);
   std::span<const char> prefetch_following(const ScanAhead& ahead) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
-                uint64_t records_max, persist::RunReader* reader, Window* window);
+                uint64_t records_max, persist::RunReader* reader, const persist::Dnode::Located& located,
+                Window* window);
   void read_runs_ahead(const Bnode& first, uint64_t records_max, ScanAhead* ahead) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
-                  persist::RunReader* reader, Window* window);
+                  persist::RunReader* reader, const persist::Dnode::Located& located, Window* window);
 
   // index.cc
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);

@@ -34,13 +34,13 @@ class Prefetch {
     if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
     if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
   }
-  // After directory(): the words of the updates, and up to `records_max` records from `from` on. Returns an estimate of
-  // the number of records.
-  static uint64_t records(const Bnode& bnode, const scale::Volume& volume, const base::Key& from,
-                          uint64_t records_max) {
+  // After directory(): the words of the updates, and up to `records_max` records from `from` on, which it locates.
+  // Returns an estimate of the number of records.
+  static uint64_t records(const Bnode& bnode, const scale::Volume& volume, const base::Key& from, uint64_t records_max,
+                          persist::Dnode::Located* located) {
     if (const Slots* slots = bnode.slots()) words(*slots);
     const persist::Dnode* dnode = bnode.base().dnode();
-    return dnode != nullptr ? dnode->prefetch_scan(volume, from, records_max) : UINT64_MAX;
+    return dnode != nullptr ? dnode->prefetch_scan(volume, from, records_max, located) : UINT64_MAX;
   }
 
   // ---- a table of updates

@@ -353,10 +353,11 @@ class Index::Pieces {
 // `records_max` records, unless some were deleted: the window ends there, and updates after it are not read. The dnode
 // may be read before the updates: they are newer than its entries, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
-                     uint64_t records_max, persist::RunReader* reader, Window* window) {
+                     uint64_t records_max, persist::RunReader* reader, const persist::Dnode::Located& located,
+                     Window* window) {
   const base::Fence& hi = bnode->hi();
   persist::DnodeCursor cursor(reader, dnode, window->verify);
-  cursor.seek_inside(bnode->lo().key() < start ? start : Key(), records_max);
+  cursor.seek_inside(bnode->lo().key() < start ? start : Key(), records_max, located);
   take_metadata(start, dnode, reader);
   std::optional<Key> end = cursor.key_ahead(records_max);
   if (end && !(start < *end && hi.above(*end))) end.reset();  // a damaged one, not verified
@@ -376,14 +377,14 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
 }
 
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
-                       persist::RunReader* reader, Window* window) {
+                       persist::RunReader* reader, const persist::Dnode::Located& located, Window* window) {
   window->lo = bnode->lo();
   window->pieces.clear();
   window->trouble = persist::Trouble::kNone;
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   step("scan: load base");
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
-    return read_few(bnode, *dnode, start, version, records_max, reader, window);
+    return read_few(bnode, *dnode, start, version, records_max, reader, located, window);
   window->hi = bnode->hi();
   Collected all;
   collect(*bnode, *window, start, version, &all);
@@ -467,7 +468,8 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
   }
   ahead->set_records(goes_on ? prefetch_following(*ahead) : std::span<const char>());
   persist::RunReader& reader = ahead->reader(dnodes_.volume());
-  read_range(newest_successor(bnode, from), from, version, whole, records_max, &reader, window);
+  read_range(newest_successor(bnode, from), from, version, whole, records_max, &reader, ahead->located(), window);
+  ahead->located().dnode = nullptr;  // the next read begins elsewhere
 }
 
 void Index::find_starts(std::span<ScanAhead> scans) const {
@@ -489,7 +491,8 @@ void Index::prefetch_start(ScanAhead* scan, size_t stage) const {
     scan->replace_next(first);
     Prefetch::directory(*first);
   } else if (stage == 1) {
-    const uint64_t records = Prefetch::records(*scan->peek(0), dnodes_.volume(), scan->from(), scan->records_max());
+    const uint64_t records =
+        Prefetch::records(*scan->peek(0), dnodes_.volume(), scan->from(), scan->records_max(), &scan->located());
     const Bnode* const next = scan->peek(1);
     if (records >= scan->records_max() || next == nullptr) return;
     scan->set_beyond_max(scan->records_max() - records);
@@ -499,7 +502,8 @@ void Index::prefetch_start(ScanAhead* scan, size_t stage) const {
     if (scan->beyond_max() != 0) Prefetch::directory(*scan->peek(1));
   } else if (scan->beyond_max() != 0) {
     const Bnode& next = *scan->peek(1);
-    Prefetch::records(next, dnodes_.volume(), next.lo().key(), scan->beyond_max());
+    persist::Dnode::Located unused;  // the scan begins this range at its first entry
+    Prefetch::records(next, dnodes_.volume(), next.lo().key(), scan->beyond_max(), &unused);
   }
 }
 
@@ -512,7 +516,7 @@ void Index::read_window_below(const base::Fence& fence, uint64_t version, Window
     bnode = *(behind - 1);
   }
   persist::RunReader reader(dnodes_.volume());
-  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, &reader, window);
+  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, &reader, {}, window);
 }
 
 }  // namespace bonsai::index

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "index/bnode.h"
+#include "persist/dnode.h"
 #include "persist/run_reader.h"
 
 namespace bonsai::index {
@@ -33,6 +34,8 @@ class ScanAhead {
   }
   [[nodiscard]] const base::Key& from() const { return from_; }
   [[nodiscard]] uint64_t records_max() const { return records_max_; }
+  // Where the scan begins, if that was found ahead; used by its first read, in the same guard.
+  [[nodiscard]] persist::Dnode::Located& located() { return located_; }
 
   // ---- bnodes
   // Must be called before the guard changes.
@@ -86,6 +89,7 @@ class ScanAhead {
  private:
   base::Key from_;
   uint64_t records_max_ = 0, beyond_max_ = 0;
+  persist::Dnode::Located located_;
   std::array<Bnode*, kMax> bnodes_;
   size_t next_ = 0, count_ = 0, runs_ahead_ = kMax;
   bool alone_ = false;

@@ -193,9 +193,11 @@ void Dnode::prefetch_part(const RunView& run, const EntryRange& part, uint64_t r
   run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
 }
 
-uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const {
+uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records,
+                              Located* located) const {
   if (!uploaded()) return UINT64_MAX;
-  const std::array<EntryRange, kRunsMax> parts = parts_with(key, true);
+  *located = {.dnode = this, .parts = parts_with(key, true)};
+  const std::array<EntryRange, kRunsMax>& parts = located->parts;
   const uint64_t all = entries();
   uint64_t sum = 0;
   for (size_t i = 0; i < places().size(); ++i) {

@@ -120,10 +120,19 @@ class Dnode {
   // Fetches the bytes that a DnodeCursor over all entries reads first, and the beginning of each further page, without
   // oldest_run(). Reads the dnode.
   void prefetch_runs(const scale::Volume& volume) const;
+  struct EntryRange {
+    uint32_t lo, hi;  // entries
+  };
+  // The part of each run in which the first entry at or after a key is, for a DnodeCursor that seeks this key in this
+  // dnode. Null: not located. Valid as long as the dnode.
+  struct Located {
+    const Dnode* dnode = nullptr;
+    std::array<EntryRange, kRunsMax> parts;
+  };
   // Fetches the bytes that a DnodeCursor reads first when it seeks `key` and reads `records` records. Returns the
-  // approximate number of entries from the key on; UINT64_MAX: unknown. Reads the dnode and its samples. Requires: key
-  // is in the range.
-  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
+  // approximate number of entries from the key on; UINT64_MAX: unknown, and *located is not set. Reads the dnode and
+  // its samples. Requires: key is in the range.
+  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records, Located* located) const;
   // The place of the oldest run, to be fetched and not read; empty if there is none, or if it is a variable one.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
@@ -175,9 +184,6 @@ class Dnode {
   // The place of a run's metadata in the block.
   struct Place {
     uint32_t samples, fingerprints, offsets;
-  };
-  struct EntryRange {
-    uint32_t lo, hi;  // entries
   };
   struct Layout {
     std::array<Place, kRunsMax> places;

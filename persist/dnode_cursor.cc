@@ -21,8 +21,9 @@ bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entr
 }  // namespace
 
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
-void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
-  const std::array<Dnode::EntryRange, kRunsMax> parts = dnode_.parts_with(key, inside);
+void DnodeCursor::open(const Key& key, bool inside, uint64_t entries, const Dnode::Located& located) {
+  const bool is_located = located.dnode == &dnode_;
+  const std::array<Dnode::EntryRange, kRunsMax> parts = is_located ? located.parts : dnode_.parts_with(key, inside);
   const bool verifies = verify_ == Verify::kAlways || is_sampled();
   uint64_t all = 0, wanted = 0;
   sources_.clear();
@@ -35,13 +36,13 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
     wanted += std::min<uint64_t>(entries, run.count() - part.lo);
   }
   whole_ = verifies && is_worth_whole(wanted, all);
-  if (whole_) return;
+  if (whole_ || is_located) return;
   for (const Source& source : sources_) Dnode::prefetch_part(source.run, {source.index, source.end}, entries, all);
 }
 
-void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
+void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries, const Dnode::Located& located) {
   trouble_ = Trouble::kNone;
-  open(key, inside, entries);
+  open(key, inside, entries, located);
   scale::ReadBatch* const batch = reader_.reads().waits() ? &reader_.reads() : nullptr;
   if (batch != nullptr && !carry(key, inside, entries)) [[unlikely]]
     return;

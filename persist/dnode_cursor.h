@@ -45,9 +45,13 @@ class DnodeCursor {
   // Goes to the first entry at or after `key`; an empty key means the first. `entries`: how many of each run the caller
   // expects to read. seek() waits for the reads of these; later the cursor waits only when it passes them in a far run.
   // If they are many, as by default, the checksums of whole runs are verified instead of each entry's.
-  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
-  // Seeks without comparing with the dnode's range. Requires: key is in it, or is empty.
-  void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
+  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries, {}); }
+  // Seeks without comparing with the dnode's range. `located`: of any dnode; if of this one, neither searches nor
+  // fetches again what was located. Requires: key is in the range, or is empty; located for this key, or for the
+  // beginning of the range if it is empty.
+  void seek_inside(const base::Key& key, uint64_t entries, const Dnode::Located& located = {}) {
+    seek_in(key, !key.bytes.empty(), entries, located);
+  }
   // The oldest run, null without runs, and the number of entries of all runs. Both are read from the cursor: the
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
@@ -97,14 +101,14 @@ class DnodeCursor {
   [[nodiscard]] bool inside(const base::Key& key) const {
     return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
   }
-  void seek_in(const base::Key& key, bool inside, uint64_t entries);
+  void seek_in(const base::Key& key, bool inside, uint64_t entries, const Dnode::Located& located);
   [[nodiscard]] bool carry(const base::Key& key, bool inside, uint64_t entries);
   [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
   void issue(Source* source, uint32_t first, uint32_t end);
   [[nodiscard]] bool arrived();
   [[nodiscard]] bool bring_more(Source* source);
   [[nodiscard]] bool bring_rest();
-  void open(const base::Key& key, bool inside, uint64_t entries);
+  void open(const base::Key& key, bool inside, uint64_t entries, const Dnode::Located& located);
   void load(Source& source);
   void advance(Source& source) {
     ++source.index;

@@ -126,9 +126,13 @@ class DbImpl final : public DB {
     ScanVisitor visit;
     Status* status;
     uint64_t version = index::kLatest;  // that it sees; kLatest: that of its group
+    std::span<const Update> earlier;    // updates of the group that it must see, and that were not executed yet
+    bool has_ended = false;
   };
-  // One after the other; the cache misses of short ones overlap, and all see the same moment.
-  void scan_many(std::span<const Ranged> scans);
+  // One after the other; the cache misses of short ones overlap, and all see the same moment. Stops before the first
+  // scan whose result an earlier update may change. The caller executes the earlier updates of that scan, and calls
+  // again with the scans that have not ended.
+  void scan_many(std::span<Ranged> scans);
 
   // Reads of NVM take modelled time, so that it pays to have several groups of operations in flight.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
@@ -139,8 +143,6 @@ class DbImpl final : public DB {
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
   [[nodiscard]] Lent& lent() { return lent_; }
-  // Keeps all versions of now until *registration ends. Errors: Unavailable (too many).
-  Status register_scan(index::Versions::Registration* registration);
   // Whether what has been read may be returned: this process owned the store then. Requires: the read is done.
   [[nodiscard]] bool may_answer() const { return leases_ == nullptr || leases_->valid(); }
   // If not: OK if it did own the store when this was called. `waits`: for nodes that are silent. Errors: Unavailable.
@@ -182,15 +184,18 @@ class DbImpl final : public DB {
   Status sync();
   Status close();
   static Status finish(Tiers* closing, Status status);
+  Status register_scan(index::Versions::Registration* registration);
   Status register_shared(std::shared_ptr<const index::Versions::Registration>* registration);
-  void scan_short_ones(std::span<const Ranged> scans);
-  void scan_short_ones(std::span<const Ranged> scans, size_t* ended);
+  void scan_short_ones(std::span<Ranged> scans);
+  void scan_short_ones(std::span<Ranged> scans, size_t* ended);
+  bool waits_for_update(const Ranged& scan, uint64_t version, std::span<index::Index::Window> windows, size_t* read,
+                        index::ScanAhead* ahead);
   Status scan_alone(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit);
   template <class Take>
   Status walk_alone(uint64_t version, const ScanOptions& options, std::string_view from, Take&& take);
   template <bool kGuarded, class Take>
-  Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
-              index::ScanAhead* ahead, Take&& take);
+  Status walk(uint64_t version, const ScanOptions& options, std::string_view from,
+              std::span<index::Index::Window> windows, size_t read, index::ScanAhead* ahead, Take&& take);
   auto passing_on_to(const RowsVisitor& visit);
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);

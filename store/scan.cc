@@ -2,6 +2,7 @@
 // Scans: window by window, each read inside an epoch guard, all as of one registered version.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -80,6 +81,20 @@ constexpr uint64_t kShortScanRecordsMax = 1'024;
 // This many windows share a guard: an inner node of the tree is searched once for them.
 constexpr size_t kGuardWindows = index::ScanAhead::kMax + 1;
 
+// A scan does not look for its place among more updates than this, which share a fence well.
+constexpr size_t kEarlierMax = 64;
+
+// The least key of an earlier update of the group that a scan from `from` on may come to.
+std::optional<Key> first_change(const DbImpl::Ranged& scan, const Key& from) {
+  std::optional<Key> first;
+  for (const DbImpl::Update& update : scan.earlier) {
+    const Key key = Key::of(update.key);
+    if (key < from || (first && !(key < *first))) continue;
+    if (scan.options.end.empty() || key < Key::of(scan.options.end)) first = key;
+  }
+  return first;
+}
+
 }  // namespace
 
 Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pass a function that takes the records"); }
@@ -139,13 +154,13 @@ Status DbImpl::walk_alone(uint64_t version, const ScanOptions& options, std::str
       BONSAI_RETURN_IF_ERROR(register_scan(&own));
       version = own.version();
     }
-    status = walk<false>(version, options, beginning(options, from, &above), &window, &ahead, take);
+    status = walk<false>(version, options, beginning(options, from, &above), {&window, 1}, 0, &ahead, take);
   }
   background_.after_read();
   return status;
 }
 
-void DbImpl::scan_many(std::span<const Ranged> scans) {
+void DbImpl::scan_many(std::span<Ranged> scans) {
   const auto is_short = [](const Ranged& scan) { return scan.options.limit <= kShortScanRecordsMax; };
   while (!scans.empty()) {
     size_t n = 0;
@@ -153,31 +168,42 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
     if (n > 0) {
       scan_short_ones(scans.first(n));
       background_.after_read();
+      if (!scans[n - 1].has_ended) return;
     } else {
+      Ranged& scan = scans[0];
+      if (first_change(scan, Key::of(scan.from))) return;
+      *scan.status = scan_alone(scan.version, scan.options, scan.from, one_by_one(scan.visit));
+      scan.has_ended = true;
       n = 1;
-      *scans[0].status = scan_alone(scans[0].version, scans[0].options, scans[0].from, one_by_one(scans[0].visit));
     }
     scans = scans.subspan(n);
   }
 }
 
-void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
+void DbImpl::scan_short_ones(std::span<Ranged> scans) {
   size_t ended = 0;
   const Status status = with_memory([&] {
     scan_short_ones(scans, &ended);
     return Status::OK();
   });
-  for (; ended < scans.size(); ++ended) *scans[ended].status = status;
+  if (!status.ok()) {
+    for (; ended < scans.size(); ++ended) *scans[ended].status = status;
+  }
+  for (Ranged& scan : scans.first(ended)) scan.has_ended = true;
 }
 
-// Under one guard and one registration, which only short scans may hold for each other. *ended: how many have.
-void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
+// Under one guard and one registration, which only short scans may hold for each other. *ended: how many have: those
+// before the first one that waits for an update.
+void DbImpl::scan_short_ones(std::span<Ranged> scans, size_t* ended) {
   BONSAI_CHECK(scans.size() <= Index::kStartsMax);
   index::Versions::Registration own;
   const Status registered = register_scan(&own);
   std::array<index::ScanAhead, Index::kStartsMax> starts;
   std::array<std::string, Index::kStartsMax> above;
-  Index::Window window;  // for one after the other
+  // For one after the other. Where reads wait, a second one is not read before the first one is passed on, as its read
+  // may take the first one's place.
+  std::array<Index::Window, 2> memory;
+  const std::span<Index::Window> windows(memory.data(), reads_wait() ? 1 : memory.size());
   for (size_t i = 0; i < scans.size(); ++i) {
     const std::string_view from = beginning(scans[i].options, scans[i].from, &above[i]);
     starts[i].expect(Key::of(from), scans[i].options.limit);
@@ -200,32 +226,60 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans, size_t* ended) {
     *ended = i + 1;
     if (is_latest && !registered.ok()) continue;
     *ended = i;
-    *scan.status = walk<true>(is_latest ? own.version() : scan.version, scan.options, starts[i].from().bytes, &window,
-                              &starts[i], passing_on_to(visit_rows));
+    const uint64_t version = is_latest ? own.version() : scan.version;
+    size_t read = 0;
+    if (!scan.earlier.empty() && waits_for_update(scan, version, windows, &read, &starts[i])) return;
+    *scan.status =
+        walk<true>(version, scan.options, starts[i].from().bytes, windows, read, &starts[i], passing_on_to(visit_rows));
     *ended = i + 1;
   }
 }
 
+// Whether an earlier update of the group may change what a short scan returns. Reads as many of the windows as it must
+// to know; *read: how many, which the scan need not read again.
+bool DbImpl::waits_for_update(const Ranged& scan, uint64_t version, std::span<Index::Window> windows, size_t* read,
+                              index::ScanAhead* ahead) {
+  if (scan.earlier.size() > kEarlierMax) return true;
+  const std::optional<Key> change = first_change(scan, ahead->from());
+  uint64_t left = scan.options.limit;
+  if (!change || left == 0) return false;
+  Key at = ahead->from();
+  for (Index::Window& window : windows) {
+    window.verify = verify_of(scan.options.verify_checksums);
+    tiers_->index->read_window(at, version, false, left, &window, ahead);
+    ++*read;
+    for (const Index::Piece& piece : window.pieces) left -= piece.rows.count;
+    if (left == 0) {
+      const Rows& last = window.pieces.back().rows;
+      return !(Key::of(last.key(last.count - 1)) < *change);
+    }
+    if (window.trouble != persist::Trouble::kNone || window.hi.above(*change)) return true;
+    at = window.hi.key();
+  }
+  return true;
+}
+
 // Visits the range from the least key that is not below `from`. `take(piece, ahead, &status)` receives the records
 // found and the knowledge about the ranges after them; false ends the walk. kGuarded: the caller has a guard, under
-// which *ahead was found. *window: memory for this call.
+// which *ahead was found. `windows`: memory for this call, of which the first `read` are read already.
 template <bool kGuarded, class Take>
-Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
-                    index::ScanAhead* ahead, Take&& take) {
+Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from,
+                    std::span<Index::Window> windows, size_t read, index::ScanAhead* ahead, Take&& take) {
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
   base::EpochDomain::Guard guard;
+  Index::Window* window = windows.data();
   window->verify = verify_of(options.verify_checksums);
-  size_t windows = 0;
+  size_t guarded = 0;
   Status failed;
   base::Fence at(from);
   while (left > 0 && !at.is_infinite()) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
-    if (!kGuarded && windows++ % kGuardWindows == 0) {
+    if (!kGuarded && guarded++ % kGuardWindows == 0) {
       ahead->clear();
       guard = tiers_->epochs->enter();
     }
-    tiers_->index->read_window(at.key(), version, false, left, window, ahead);
+    if (read == 0) tiers_->index->read_window(at.key(), version, false, left, window, ahead);
     if (!may_answer()) [[unlikely]]
       BONSAI_RETURN_IF_ERROR(await_lease(/*waits=*/window->trouble != persist::Trouble::kUnavailable));
     for (Index::Piece& piece : window->pieces) {
@@ -239,6 +293,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
     if (window->trouble != persist::Trouble::kNone)
       return no_range(*tiers_->volume, window->trouble, window->lo, window->hi);
     if (left > 0) at = window->hi;
+    if (read != 0 && --read != 0) ++window;
   }
   return Status::OK();
 }

@@ -72,26 +72,7 @@ inline bool SessionImpl::updates(std::string_view key) {
 
 // To be called before an update of the key: earlier operations must not see the update.
 inline void SessionImpl::keep_order(std::string_view key) {
-  if (!points_.late.empty() && read_late_.may_have(key)) end_points();
-  if (scans_fixed_ != scans_.size()) fix_scans(key);
-}
-
-// Scans that an update of the key would change get a version now, or end now if too many are kept already.
-void SessionImpl::fix_scans(std::string_view key) {
-  const auto covers = [&](const DbImpl::Ranged& scan) {
-    const ScanOptions& options = scan.options;
-    return scan.version == index::kLatest && key >= scan.from && (options.end.empty() || key < options.end);
-  };
-  BONSAI_CHECK(scans_fixed_ <= scans_.size());
-  const auto first = scans_.begin() + static_cast<ptrdiff_t>(scans_fixed_);
-  if (std::none_of(first, scans_.end(), covers)) return;
-  end_points();
-  const Status kept = with_memory([&] { return db_.register_scan(&moments_.emplace_back()); });
-  if (!kept.ok()) return end_scans();
-  for (auto scan = first; scan != scans_.end(); ++scan) {
-    if (scan->version == index::kLatest) scan->version = moments_.back().version();
-  }
-  scans_fixed_ = scans_.size();
+  if (!points_.late.empty() && read_late_.may_have(key)) Wait();
 }
 
 void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) {
@@ -105,60 +86,45 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
                       .from = from,
                       .visit = std::move(visit),
                       .status = status,
-                      .version = version_of(options.snapshot)});
+                      .version = version_of(options.snapshot),
+                      .earlier = options.snapshot == nullptr ? points_.updates : std::span<const DbImpl::Update>()});
     ++in_flight_;
     return Status::OK();
   });
 }
 
-void SessionImpl::carry_out(Points* points) {
-  db_.read_many(ReadOptions(), points->early);
-  db_.update_many(points->updates);
-  db_.read_many(ReadOptions(), points->late);
+void SessionImpl::carry_out(const Part& part) {
+  db_.read_many(ReadOptions(), part.early);
+  db_.update_many(part.updates);
+  db_.read_many(ReadOptions(), part.late);
 }
 
 // Runs each get in a coroutine: while one waits, the others go on.
-void SessionImpl::carry_out_in_coroutines(Points* points) {
-  get_in_coroutines(points->early);
-  db_.update_many(points->updates);
-  get_in_coroutines(points->late);
+void SessionImpl::carry_out_in_coroutines(const Part& part) {
+  get_in_coroutines(part.early);
+  db_.update_many(part.updates);
+  get_in_coroutines(part.late);
 }
 
-void SessionImpl::get_in_coroutines(const std::vector<DbImpl::Read>& reads) {
+void SessionImpl::get_in_coroutines(std::span<const DbImpl::Read> reads) {
   run_lanes(reads.size(), kGetCoroutinesMax,
             [&](size_t i) { *reads[i].status = db_.Get(ReadOptions(), reads[i].key, reads[i].value); });
 }
 
-// False: there is no memory for lanes, and the lanes are empty.
-template <class Deal>
-bool SessionImpl::deal(size_t lanes, Deal fill_lanes) {
+// False: there is no memory for lanes.
+bool SessionImpl::deal(const Part& part, size_t lanes) {
   try {
+    for (Points& lane : lanes_) lane.clear();
     lanes_.resize(std::max(lanes_.size(), lanes));
-    fill_lanes();
+    const auto lane_of = [&](std::string_view key) -> Points& { return lanes_[base::Key::of(key).hash() % lanes]; };
+    for (const DbImpl::Read& read : part.early) lane_of(read.key).early.push_back(read);
+    for (const DbImpl::Update& update : part.updates) lane_of(update.key).updates.push_back(update);
+    for (const DbImpl::Read& read : part.late) lane_of(read.key).late.push_back(read);
     return true;
   } catch (const std::bad_alloc&) {
     base::memory_ran_out();
-    for (Lane& lane : lanes_) lane.points.clear();
     return false;
   }
-}
-
-bool SessionImpl::deal_points(size_t lanes) {
-  return deal(lanes, [&] {
-    const auto lane_of = [&](std::string_view key) -> Points& {
-      return lanes_[base::Key::of(key).hash() % lanes].points;
-    };
-    for (const DbImpl::Read& read : points_.early) lane_of(read.key).early.push_back(read);
-    for (const DbImpl::Update& update : points_.updates) lane_of(update.key).updates.push_back(update);
-    for (const DbImpl::Read& read : points_.late) lane_of(read.key).late.push_back(read);
-  });
-}
-
-bool SessionImpl::deal_scans(size_t lanes) {
-  return deal(lanes, [&] {
-    for (size_t lane = 0; lane < lanes; ++lane) lanes_[lane].scans.reserve(scans_.size() / lanes + 1);
-    for (size_t i = 0; i < scans_.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(scans_[i]));
-  });
 }
 
 template <class CarryOut>
@@ -188,13 +154,59 @@ void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out
   work();
 }
 
-size_t SessionImpl::lanes_for(size_t operations) const {
-  BONSAI_CHECK(operations == points_.size() && operations <= depth_);
-  return db_.reads_wait() ? (operations + kLaneOperations - 1) / kLaneOperations : 1;
+size_t SessionImpl::lanes_for(const Part& part) const {
+  BONSAI_CHECK(part.size() <= depth_);
+  if (part.updates.empty() || !db_.reads_wait()) return 1;
+  return (part.size() + kLaneOperations - 1) / kLaneOperations;
 }
 
-// Gets and updates.
-void SessionImpl::end_points() {
+// Executes the next `updates` updates, before the first one the early gets, and after the `last` one the late gets.
+void SessionImpl::run_points(size_t updates, bool last) {
+  BONSAI_CHECK(updates <= points_.updates.size() - begun_);
+  Part part{.early = {}, .updates = std::span(points_.updates).subspan(begun_, updates), .late = {}};
+  if (begun_ == 0) part.early = points_.early;
+  if (last) part.late = points_.late;
+  begun_ += updates;  // not again, also when memory runs out
+  const size_t lanes = lanes_for(part);
+  if (db_.gets_in_coroutines() && part.early.size() + part.late.size() > 1) {
+    carry_out_in_coroutines(part);
+  } else if (lanes > 1 && deal(part, lanes)) {
+    run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) {
+      Points& points = lanes_[lane];
+      carry_out({.early = points.early, .updates = points.updates, .late = points.late});
+    });
+  } else {
+    carry_out(part);
+  }
+}
+
+void SessionImpl::run_scans() {
+  const size_t lanes = db_.reads_wait() ? std::min(scans_.size(), kScanLanesMax) : 1;
+  if (lanes == 1) return db_.scan_many(scans_);
+  run_lanes(lanes, kScanLanesMax, [&](size_t lane) {
+    const auto begin_of = [&](size_t each) { return scans_.size() * each / lanes; };
+    db_.scan_many(std::span(scans_).subspan(begin_of(lane), begin_of(lane + 1) - begin_of(lane)));
+  });
+}
+
+// Executes the scans, and the updates for which some of them wait.
+void SessionImpl::end_scans() {
+  while (!scans_.empty()) {
+    run_scans();
+    if (thrown_) return;
+    std::erase_if(scans_, [](const DbImpl::Ranged& scan) { return scan.has_ended; });
+    if (scans_.empty()) return;
+    // Every scan that is left was begun after these updates.
+    const size_t updates = scans_.front().earlier.size();
+    BONSAI_CHECK(updates > 0);
+    run_points(updates, /*last=*/false);
+    for (DbImpl::Ranged& scan : scans_) scan.earlier = scan.earlier.subspan(std::min(updates, scan.earlier.size()));
+  }
+}
+
+void SessionImpl::Wait() {
+  BONSAI_INVARIANT(in_flight_ == points_.early.size() + points_.updates.size() + points_.late.size() + scans_.size() &&
+                   in_flight_ <= depth_);  // (7)
   // Runs also when memory runs out: the operations of the group are not carried out again.
   const struct Ended {
     SessionImpl& session;
@@ -202,50 +214,17 @@ void SessionImpl::end_points() {
       if (!session.points_.late.empty()) session.read_late_.clear();
       if (std::exchange(session.noted_, 0) != 0) session.updated_.clear();
       session.points_.clear();
-      for (Lane& lane : session.lanes_) lane.points.clear();
-      session.in_flight_ = session.scans_.size();
-    }
-  } ended{*this};
-  const size_t lanes = points_.updates.empty() ? 1 : lanes_for(points_.size());
-  if (db_.gets_in_coroutines() && points_.early.size() + points_.late.size() > 1) {
-    carry_out_in_coroutines(&points_);
-  } else if (lanes > 1 && deal_points(lanes)) {
-    run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) { carry_out(&lanes_[lane].points); });
-  } else {
-    carry_out(&points_);
-  }
-  rethrow();
-}
-
-void SessionImpl::end_scans() {
-  // Runs also when a visitor throws: the scans of the group are not carried out again.
-  const struct Ended {
-    SessionImpl& session;
-    ~Ended() {
-      session.in_flight_ = session.points_.size();
       session.scans_.clear();
-      for (Lane& lane : session.lanes_) lane.scans.clear();
-      session.scans_fixed_ = 0;
-      session.moments_.clear();
+      session.begun_ = session.in_flight_ = 0;
     }
   } ended{*this};
-  const size_t lanes = db_.reads_wait() ? std::min(scans_.size(), kScanLanesMax) : 1;
-  if (lanes > 1 && deal_scans(lanes)) {
-    run_lanes(lanes, kScanLanesMax, [&](size_t lane) { db_.scan_many(lanes_[lane].scans); });
-  } else {
-    db_.scan_many(scans_);
+  try {
+    end_scans();
+  } catch (...) {
+    thrown_ = std::current_exception();  // of a visitor: the updates are executed
   }
-  rethrow();
-}
-
-void SessionImpl::rethrow() {
+  run_points(points_.updates.size() - begun_, /*last=*/true);
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
-}
-
-void SessionImpl::Wait() {
-  BONSAI_INVARIANT(in_flight_ == points_.size() + scans_.size() && in_flight_ <= depth_);  // (7)
-  end_points();
-  if (!scans_.empty()) end_scans();
 }
 
 }  // namespace bonsai::store

@@ -3,9 +3,12 @@
 //
 // Order. A group's gets run either before its updates or after them. A get of a key that the group updates runs after
 // them, and sees that update. All other gets run before them, so they see no later update of their key. Where the group
-// has such a late get, a further update of that key first ends the group. Scans run after all updates. If a key is
-// updated that a waiting scan covers, that scan gets a version first, which has the updates before it and none of
-// those after it. Two filters find such keys (key_filter.h); they are used only when updates and reads are mixed.
+// has such a late get, a further update of that key first ends the group. Two filters find such keys (key_filter.h);
+// they are used only when updates and reads are mixed.
+//
+// Scans run before the updates, so that they see no later one, and in the order of their calls. A scan that comes to a
+// key that an earlier update of the group has waits until the updates before it are done; scans after it wait with it.
+// Most scans of few records come to no such key, so that one fence makes all updates of the group durable.
 //
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines execute: while one
 // waits for its reads or its fence another goes on with its lane. Operations of one key share a lane, so their order is
@@ -16,6 +19,7 @@
 
 #include <exception>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/coro/scheduler.h"
@@ -52,45 +56,42 @@ class SessionImpl final : public Session {
     std::vector<DbImpl::Read> early;
     std::vector<DbImpl::Update> updates;
     std::vector<DbImpl::Read> late;
-    [[nodiscard]] size_t size() const { return early.size() + updates.size() + late.size(); }
     void clear();
   };
-  struct Lane {
-    Points points;
-    std::vector<DbImpl::Ranged> scans;
+  // Those of a group, or of a lane, that are executed at once.
+  struct Part {
+    std::span<const DbImpl::Read> early;
+    std::span<DbImpl::Update> updates;
+    std::span<const DbImpl::Read> late;
+    [[nodiscard]] size_t size() const { return early.size() + updates.size() + late.size(); }
   };
 
   void make_room();
   void keep_order(std::string_view key);
   [[nodiscard]] bool updates(std::string_view key);
-  void fix_scans(std::string_view key);
-  [[nodiscard]] size_t lanes_for(size_t operations) const;
-  void end_points();
+  [[nodiscard]] size_t lanes_for(const Part& part) const;
   void end_scans();
-  void carry_out(Points* points);
-  void carry_out_in_coroutines(Points* points);
-  void get_in_coroutines(const std::vector<DbImpl::Read>& reads);
-  template <class Deal>
-  bool deal(size_t lanes, Deal fill_lanes);
-  bool deal_points(size_t lanes);
-  bool deal_scans(size_t lanes);
+  void run_scans();
+  void run_points(size_t updates, bool last);
+  void carry_out(const Part& part);
+  void carry_out_in_coroutines(const Part& part);
+  void get_in_coroutines(std::span<const DbImpl::Read> reads);
+  bool deal(const Part& part, size_t lanes);
   template <class CarryOut>
   void run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out);
-  void rethrow();
 
   const Loan loan_;
   DbImpl& db_;
   const size_t depth_;
   size_t in_flight_ = 0;
-  Points points_;
+  Points points_;     // that never grow beyond `depth_`: scans refer to updates
+  size_t begun_ = 0;  // updates that have been executed, while a group is
   size_t noted_ = 0;  // updates that `updated_` has
   KeyFilter updated_, read_late_;
   std::vector<DbImpl::Ranged> scans_;
-  size_t scans_fixed_ = 0;                              // the first scans, of which no later update changes the result
-  std::vector<index::Versions::Registration> moments_;  // that such scans see
-  std::vector<Lane> lanes_;                             // empty except while a group is executed
-  std::exception_ptr thrown_;                           // in a lane: no exception leaves a coroutine
-  std::unique_ptr<base::Scheduler> scheduler_;          // made when it is first needed
+  std::vector<Points> lanes_;  // of the part that was dealt last
+  std::exception_ptr thrown_;  // while a group is executed: what is left of it is executed all the same
+  std::unique_ptr<base::Scheduler> scheduler_;  // made when it is first needed
 };
 
 }  // namespace bonsai::store

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/memory.h"
@@ -46,12 +47,13 @@ class Writer {
     size_t key;
     std::optional<uint64_t> value;
   };
-  // A read that was begun before updates_[before]: of one key, or as a scan that has it.
+  // A read that was begun before updates_[before]: of one key, or of `scanned` records from that key on.
   struct Read {
     size_t key, before;
-    bool is_scan;
-    std::string value;
-    Status status;
+    size_t scanned;  // 0: no scan
+    std::string value = "absent";
+    Status status = {};
+    std::vector<std::pair<std::string, std::string>> records = {};
   };
 
   [[nodiscard]] std::string name_of(size_t key) const {
@@ -74,8 +76,9 @@ class Writer {
     statuses_.assign(n, Status::OK());
     reads_.clear();
     for (size_t i = 0; in_session && i < n + 1; ++i) {
-      if (random_.chance(1, 2))
-        reads_.push_back({(first + random_.below(distinct)) % kKeys, i, random_.chance(1, 6), "absent", {}});
+      if (random_.chance(1, 2)) continue;
+      const size_t scanned = random_.chance(1, 6) ? 1 + random_.below(random_.chance(1, 2) ? 1 : 40) : 0;
+      reads_.push_back({.key = (first + random_.below(distinct)) % kKeys, .before = i, .scanned = scanned});
     }
     in_session ? write_in_session() : write_at_once();
     size_t read = 0;
@@ -117,13 +120,11 @@ class Writer {
   void begin(Read* read) {
     read_names_[read->key] = name_of(read->key);
     const std::string& name = read_names_[read->key];
-    if (!read->is_scan) return session_->Get(name, &read->value, &read->status);
-    ScanOptions one;
-    one.limit = 1;
+    if (read->scanned == 0) return session_->Get(name, &read->value, &read->status);
     session_->Scan(
-        one, name,
-        [read, &name](std::string_view key, std::string_view value) {
-          if (key == name) read->value = value;
+        {.limit = read->scanned}, name,
+        [read](std::string_view key, std::string_view value) {
+          read->records.emplace_back(key, value);
           return true;
         },
         &read->status);
@@ -143,7 +144,19 @@ class Writer {
     const Status status = db_->Get(name_of(key), &value);
     expect(key, status, value, updates_.size());
   }
-  void expect(const Read& read) { expect(read.key, read.status, read.value, read.before); }
+  void expect(const Read& read) {
+    if (read.scanned == 0) return expect(read.key, read.status, read.value, read.before);
+    // All of the writer's keys up to the last record that was read; those of others may be anything.
+    auto record = read.records.begin();
+    for (size_t key = read.key; key < kKeys && wrong_.empty(); ++key) {
+      const std::string name = name_of(key);
+      while (record != read.records.end() && record->first < name) ++record;
+      if (record == read.records.end() && read.records.size() == read.scanned) return;
+      const bool found = record != read.records.end() && record->first == name;
+      const Status status = !read.status.ok() ? read.status : found ? Status::OK() : Status::NotFound("by a scan");
+      expect(key, status, found ? record->second : std::string(), read.before);
+    }
+  }
 
   void expect(size_t key, const Status& status, const std::string& value, size_t before) {
     const std::string wanted = last_[key] ? std::to_string(*last_[key]) : "absent";
