@@ -169,15 +169,21 @@ Status GroupTarget::too_few(MemberSet in_sync) const {
   const size_t needed = newest_.page.needed;
   const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
   std::string missing;
+  bool lost = false;
   for (size_t i = 0; i < members_.size(); ++i) {
     if ((in_sync & ~taken() & only(i)) == 0) continue;
+    lost |= members_[i].status.IsNotFound();
     missing +=
         (missing.empty() ? "" : "; ") + members_[i].name.text + " (" + std::string(members_[i].status.message()) + ")";
   }
   return Status::Unavailable(
       name() + " cannot be opened, as later updates may be on members that are missing: " + std::to_string(wanted) +
       " of the " + std::to_string(count(in_sync)) + " that are known to be in sync are needed, and " +
-      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring their nodes back");
+      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring " +
+      (lost
+           ? "back their nodes and the pools that these do not have; or, if the group was removed or they are lost for "
+             "good, copy what one of the others holds (bonsai salvage) and remove its file on its node"
+           : "their nodes back"));
 }
 
 Status GroupTarget::make_member(size_t member, PoolOp op, uint64_t bytes) {
@@ -318,14 +324,38 @@ Status GroupTarget::check_equal() const {
   return Status::OK();
 }
 
-// Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of the first that
+// Chooses a member that is named: each holds all that was acknowledged. One whose file was replaced begins unlike the
+// others, so it is one that begins like most of them.
+Status GroupTarget::choose_source(const Member** source) const {
+  size_t most = 0;
+  for (const Member& each : members_) {
+    size_t alike = 0;
+    for (const Member& other : members_) {
+      if (!each.is_named || !other.is_named) continue;
+      bool equally = true;
+      if (&other != &each) {
+        BONSAI_RETURN_IF_ERROR(begin_equally(&link_->reads(), link_->target(*each.number), link_->target(*other.number),
+                                             bytes_, link_->limit_ms(), &equally));
+      }
+      alike += equally ? 1 : 0;
+    }
+    if (alike <= most) continue;
+    most = alike;
+    *source = &each;
+  }
+  BONSAI_CHECK(most > 0);  // some are named: they were enough to open
+  return Status::OK();
+}
+
+// Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of one that
 // holds all that was acknowledged: what was not acknowledged may be on some of them.
 Status GroupTarget::make_all_equal() {
   if (are_known_equal()) return check_equal();
-  const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
+  const Member* source = nullptr;
+  BONSAI_RETURN_IF_ERROR(choose_source(&source));
   LinkTarget* const from = link_->target(*source->number);
   for (const Member& member : members_) {
-    if (!member.number || &member == &*source) continue;
+    if (!member.number || &member == source) continue;
     ResyncResult result;
     BONSAI_RETURN_IF_ERROR(make_equal(&link_->reads(), &link_->writes(), from, link_->target(*member.number), bytes_,
                                       link_->limit_ms(), &result));

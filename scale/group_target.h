@@ -77,6 +77,7 @@ class GroupTarget final : public Target {
   Status replace_lost();
   [[nodiscard]] bool are_known_equal() const;
   [[nodiscard]] Status check_equal() const;
+  Status choose_source(const Member** source) const;
   Status make_all_equal();
   Status write_page(membership::MemberSet in_sync);
   Status serve(membership::MemberSet members);
