@@ -23,6 +23,7 @@
 #include "scale/pool_requests.h"
 #include "scale/spread.h"
 #include "scale/target_state.h"
+#include "scale/written_blocks.h"
 
 namespace bonsai::scale {
 
@@ -30,6 +31,7 @@ namespace bonsai::scale {
 struct Lane {
   base::YieldingMutex mutex{"link.worker"};
   std::unique_ptr<rdma::Worker> worker;
+  uint64_t shared_postings = 0;  // lists that travelled beside one to another member of a group; under the mutex
 };
 
 // Bytes of one target that are to be written: from the mirror as they are when they are posted, or from a copy.
@@ -56,6 +58,9 @@ class Connection {
   void open(std::unique_ptr<rdma::RemotePersist> persist, const rdma::RemoteRegion& region);
   // Nothing of it is in flight any more; the lane's worker has been polled. Unanswered postings stay if `keep`.
   void close(bool keep);
+  // For a member of a group that joins anew: what was posted before counts as answered, since nobody waits for it there
+  // any more. Requires: closed, without `keep`.
+  void begin_anew() { answered_.store(posted_, std::memory_order_release); }
   [[nodiscard]] bool is_open() const { return persist_ != nullptr; }
   // It is open, and no request has failed.
   [[nodiscard]] bool usable() const { return is_open() && persist_->peer().usable(); }
@@ -140,6 +145,8 @@ struct LinkTarget {
   [[nodiscard]] bool is_member() const { return group.load(std::memory_order_acquire) != nullptr; }
   std::atomic<Group*> group{nullptr};        // null: a target alone
   std::atomic<uint64_t> reads_in_flight{0};  // bytes
+  WrittenBlocks written;                     // while it joins
+  std::atomic<uint64_t> copied_bytes{0};     // of it, since it began to join
 
   Leases* leases = nullptr;  // that its node's grants go to; null: none are kept, or not yet
 

@@ -87,7 +87,9 @@ void Connector::reconnect(LinkTarget* target, bool gives_up) const {
   if (!target->state.is_apart() || begin_ns < target->attempt_due_ns) return;
   const std::string& node = target->client->name().node;
   if (gives_up) static_cast<void>(outage_ns(node));
-  const Status status = attempt(target);
+  const Status status = attempt(target, [target](PoolRequests* requests, rdma::Peer* peer, ServedPool* pool) {
+    return resume(target, requests, peer, pool);
+  });
   if (status.ok()) {
     reconnected.hit();
     end_outage(node);
@@ -128,36 +130,51 @@ void Connector::close(LinkTarget* target) const {
 
 // Asks over a worker of its own, since a node may take long to answer. The connection is kept until the lanes have
 // theirs: a node closes the pool of an owner that has none.
-Status Connector::resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* worker,
-                         std::unique_ptr<rdma::Peer>* peer) const {
+Status Connector::ask_first(LinkTarget* target, const Ask& ask, std::unique_ptr<rdma::Worker>* worker,
+                            std::unique_ptr<rdma::Peer>* peer) const {
   PoolClient* const client = target->client.get();
   BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
   const Status made = try_to_connect(worker->get(), *client, attempt_ms_, peer);
   if (!made.ok()) return made.IsUnavailable() ? nobody(*client, made) : made;
   PoolRequests requests(worker->get(), nullptr, attempt_ms_, fabric_->capabilities().text);
   ServedPool pool;
-  const Status asked = requests.ask(client, peer->get(), PoolOp::kResume, 0, 0, &pool);
+  const Status asked = ask(&requests, peer->get(), &pool);
   if (!asked.ok()) {
     peer->reset();  // and with it what it may still deliver
     static_cast<void>((*worker)->poll());
     return asked;
   }
-  if (pool.region.bytes != target->pool.region.bytes || pool.domain != target->pool.domain) {
-    return Status::Unavailable(client->name().text + ": the node serves another pool of that name now, of " +
-                               std::to_string(pool.region.bytes) + " bytes; restore the pool there");
-  }
-  target->pool.region = pool.region;
+  target->pool = pool;
   target->credits.emplace(pool.credits);
   if (target->leases != nullptr) target->leases->granted(target, client->grant());
   return Status::OK();
 }
 
-Status Connector::attempt(LinkTarget* target) const {
+Status Connector::connect_anew(LinkTarget* target, const Ask& ask) const {
+  close(target);
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::lock_guard lock(lanes_[lane]->mutex);
+    target->connections[lane]->begin_anew();
+  }
+  const Status status = attempt(target, ask);
+  if (!status.ok()) close(target);
+  return status;
+}
+
+Status Connector::resume(LinkTarget* target, PoolRequests* requests, rdma::Peer* peer, ServedPool* pool) {
+  PoolClient* const client = target->client.get();
+  BONSAI_RETURN_IF_ERROR(requests->ask(client, peer, PoolOp::kResume, 0, 0, pool));
+  if (pool->region.bytes == target->pool.region.bytes && pool->domain == target->pool.domain) return Status::OK();
+  return Status::Unavailable(client->name().text + ": the node serves another pool of that name now, of " +
+                             std::to_string(pool->region.bytes) + " bytes; restore the pool there");
+}
+
+Status Connector::attempt(LinkTarget* target, const Ask& ask) const {
   close(target);
   target->client->renumber();
   std::unique_ptr<rdma::Worker> worker;
   std::unique_ptr<rdma::Peer> peer;
-  BONSAI_RETURN_IF_ERROR(resume(target, &worker, &peer));
+  BONSAI_RETURN_IF_ERROR(ask_first(target, ask, &worker, &peer));
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     const std::lock_guard lock(lanes_[lane]->mutex);
     std::unique_ptr<rdma::Peer> made;

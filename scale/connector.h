@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -53,11 +54,20 @@ class Connector {
   // Ends all connections. Their requests are complete then, and no byte of them arrives here any more.
   void close(LinkTarget* target) const;
 
+  // A request about a pool, over a connection that was just made.
+  using Ask = std::function<Status(PoolRequests* requests, rdma::Peer* peer, ServedPool* pool)>;
+  // Makes the connections of a member of a group that is out, in one attempt: all earlier ones end first, and ask() has
+  // to confirm it, by a request that makes the pool this session's. What was unanswered is forgotten. Requires: the
+  // caller holds target->connecting and no lane's mutex; its state is kConnecting. Errors: those of ask(), Unavailable.
+  Status connect_anew(LinkTarget* target, const Ask& ask) const;
+
  private:
   Status try_to_connect(rdma::Worker* worker, const PoolClient& client, uint64_t limit_ms,
                         std::unique_ptr<rdma::Peer>* peer) const;
-  Status attempt(LinkTarget* target) const;
-  Status resume(LinkTarget* target, std::unique_ptr<rdma::Worker>* worker, std::unique_ptr<rdma::Peer>* peer) const;
+  static Status resume(LinkTarget* target, PoolRequests* requests, rdma::Peer* peer, ServedPool* pool);
+  Status attempt(LinkTarget* target, const Ask& ask) const;
+  Status ask_first(LinkTarget* target, const Ask& ask, std::unique_ptr<rdma::Worker>* worker,
+                   std::unique_ptr<rdma::Peer>* peer) const;
   [[nodiscard]] uint64_t outage_ns(const std::string& node) const;
   void end_outage(const std::string& node) const;
 

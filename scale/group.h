@@ -6,7 +6,8 @@
 //   - A member is out only when all others that are in sync have made a page without it durable. Until then updates
 //     wait for it.
 //   - No page names fewer members than are needed. If one more would be too few, updates wait, and then fail for good.
-//   - The grants of a member that is out do not count for the lease.
+//   - The grants of a member count for the lease only while a page with it is in force.
+//   - A page names a member that was out when it holds everything that was acknowledged (joiner.h).
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_GROUP_H_
@@ -34,10 +35,20 @@ class Group {
     // Ends the connections of a member. The caller holds member->connecting.
     std::function<void(LinkTarget* member)> close;
     std::function<void(const std::string& text)> note;  // for the operator; null: nobody is told
+    // A page with the member will be written: it is looked after from now on.
+    std::function<void(LinkTarget* member)> watch;
+    // A page with the member, or without it, is in force.
+    std::function<void(LinkTarget*member)> entered, left;
+  };
+  // How the members' pools were opened, or were made.
+  struct Setup {
+    uint64_t bytes = 0;
+    uint64_t mark = 0, first_bytes = 0;  // as TargetConfig
+    uint64_t epoch = 0;                  // the owner's
   };
 
-  // Requires: the page is in force. `members`: by number; null: one that it does not name. They outlive it.
-  Group(std::vector<LinkTarget*> members, const VersionedPage& page, Actions actions);
+  // Requires: the page is in force. `members`: by number, and those that it does not name are out. They outlive it.
+  Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions);
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -47,23 +58,44 @@ class Group {
   // Ends the connections of a member that is out, unless somebody uses them just now.
   void let_go(LinkTarget* member) const;
 
+  // A new pool takes the place of a member that is out, under an identity of its own: the pages of all that are in
+  // sync say so, and its own. Requires: it is connected. Errors: Unavailable (not all have such a page).
+  Status replace(LinkTarget* member);
+  // Brings a page with the member in force, which holds everything that was acknowledged and gets all updates. Errors:
+  // Unavailable (not yet, as another member does not answer: come again; or it has failed, and is out).
+  Status enter(LinkTarget* member);
+
+  // Another page with the same members. Errors: Unavailable (not all have it).
+  Status write_next_page();
   // The store is closed, and everything that was written is on all members in sync: the next opening need not compare
   // them. No effect if that is not known.
   void note_equal();
 
-  // The members that the newest page names.
-  [[nodiscard]] membership::MemberSet in_sync() const;
+  // All members, by number.
+  [[nodiscard]] Members members() const { return members_; }
+  [[nodiscard]] size_t number_of(const LinkTarget* member) const;
+  [[nodiscard]] const Setup& setup() const { return setup_; }
+  [[nodiscard]] uint64_t bytes() const { return setup_.bytes; }
+  // The newest page, which may not be in force yet; `self` and `equal` are 0.
+  [[nodiscard]] GroupPage page() const;
+  // For the operator.
+  void tell(const std::string& text) const;
 
  private:
-  [[nodiscard]] size_t number_of(const LinkTarget* member) const;
   [[nodiscard]] membership::MemberSet without(size_t member) const;
+  Status set_page(size_t member, bool equal);
   bool write_page(bool equal);
+  void settle();
+  void take_leave(LinkTarget* member);
 
   const std::vector<LinkTarget*> members_;
-  const GroupPage page_;  // but self, in_sync and equal
+  const Setup setup_;
   const Actions actions_;
   mutable base::YieldingMutex mutex_{"link.group"};
-  membership::InSync in_sync_;  // under mutex_
+  // Under mutex_.
+  GroupPage page_;  // but self, in_sync and equal
+  membership::InSync in_sync_;
+  membership::MemberSet in_force_;  // that the last page in force names
 };
 
 }  // namespace bonsai::scale

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lives of a group of three nodes on the simulated fabric, in virtual time and followed from their seeds: a node is
-// killed or stopped while its owner writes, and the group is opened again by those that are there. Nothing that was
-// acknowledged is lost. Each rule of testing/mutants.h that is about groups is left out once, and a life must notice.
+// killed or stopped while its owner writes, joins again, with its pool or without, while others fail, and the group is
+// opened again by those that are there. Nothing that was acknowledged is lost. Each rule of testing/mutants.h that is
+// about groups is left out once, and a life must notice.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "base/units.h"
 #include "rdma/sim/sim.h"
 #include "scale/fabrics.h"
+#include "scale/pool_owner.h"
 #include "scale/pool_server.h"
 #include "scale/read_batch.h"
 #include "scale/target.h"
@@ -61,6 +64,13 @@ class GroupLife {
     bool over = true, stopped = false;
     bool rests = false;  // it has seen that it is stopped
     base::Thread thread;
+
+    // Its disk; it keeps it while it runs.
+    void lose() const {
+      if (!over) return;
+      std::filesystem::remove(folder.file("p"));
+      std::filesystem::remove(folder.file(".p.owner"));
+    }
   };
 
   void start(size_t number) {
@@ -180,22 +190,64 @@ class GroupLife {
         continue;
       }
       if (!write_some() || !read_all()) return;
-      if (dice_.below(2) == 0) come_back(lost);
+      if (dice_.below(2) == 0 && !join(lost, other)) return;
       if (!write_some() || !read_all()) return;
       close();
       come_back(lost);
-      // The one that was away, and one that knows: too few, whatever the first one thinks.
-      fail(other, false);
-      Status status = open();
-      if (!check(status.IsUnavailable(), "too few members are opened: " + status.ToString())) return;
-      fail(lost, stops);
-      come_back(other);
-      if (!reopen("those that know are there, and the group does not open") || !write_some()) return;
-      fail(third, false);  // below what is needed: nothing is written, and all are needed to go on
-      close();
-      come_back(lost);
-      come_back(third);
+      if (!fail_after(lost, other, third, stops)) return;
     }
+  }
+  // A member comes back while updates go on, and is brought up to date; it, or another one, may fail meanwhile.
+  bool join(size_t lost, size_t other) {
+    if (dice_.below(4) == 0) nodes_[lost].lose();
+    come_back(lost);
+    bool over = false;
+    base::Thread writer("writer", [&] {
+      while (!over && write()) base::sleep_us(1 + dice_.below(2'000));
+    });
+    if (dice_.below(2) == 0) {
+      base::sleep_ms(dice_.below(400));
+      const size_t fails = dice_.below(2) == 0 ? lost : other;
+      fail(fails, dice_.below(2) == 0);
+      base::sleep_ms(dice_.below(2 * kMemberMs));
+      come_back(fails);
+    }
+    base::BoundedWait wait("life.joins", 60'000);
+    while (!(in_sync(other, lost) && in_sync(lost, lost)) && !wait.expired() && wrong_.empty()) wait.pause();
+    over = true;
+    writer.join();
+    return check(in_sync(other, lost) && in_sync(lost, lost), "a member that is back does not join") && read_all();
+  }
+  [[nodiscard]] bool in_sync(size_t node, size_t member) const {
+    uint64_t epoch = 0;
+    VersionedPage page;
+    const Status status = PoolOwner::recorded_page(nodes_[node].folder.path(), "p", &epoch, &page);
+    return status.ok() && page.page.has(member);
+  }
+  // `other` fails when the store is closed. Those that are left hold everything if the one that was lost has joined.
+  bool fail_after(size_t lost, size_t other, size_t third, bool stops) {
+    const bool knows = in_sync(third, lost);
+    fail(other, false);
+    Status status = open();
+    if (knows) {
+      if (!check(status.ok(), "a member that has joined does not count: " + status.ToString()) || !read_all()) {
+        return false;
+      }
+      if (!write_some()) return false;
+      close();
+      come_back(other);
+      return true;
+    }
+    // The one that was away, and one that knows: too few, whatever the first one thinks.
+    if (!check(status.IsUnavailable(), "too few members are opened: " + status.ToString())) return false;
+    fail(lost, stops);
+    come_back(other);
+    if (!reopen("those that know are there, and the group does not open") || !write_some()) return false;
+    fail(third, false);  // below what is needed: nothing is written, and all are needed to go on
+    close();
+    come_back(lost);
+    come_back(third);
+    return true;
   }
   // All are needed: an update waits for the one that is away, however long that is.
   bool wait_for(size_t lost) {
@@ -237,7 +289,8 @@ TEST(GroupLife, NothingAcknowledgedIsLost) {
 }
 
 TEST(GroupLife, TheLossOfEachRuleIsNoticed) {
-  constexpr std::array kRules = {kOutBeforePage, kOpensWithTooFew, kNotMadeEqual, kFirstMemberOnly, kTooFewGoOn};
+  constexpr std::array kRules = {kOutBeforePage, kOpensWithTooFew,  kNotMadeEqual, kFirstMemberOnly,
+                                 kTooFewGoOn,    kEntersBeforeCopy, kPageNotRaised};
   uint64_t noticed = 0;
   for (const uint32_t rule : kRules) {
     bool wrong = false;

@@ -2,11 +2,20 @@
 #include "scale/group_page.h"
 
 #include <algorithm>
+#include <span>
+
+#include "base/random.h"
 
 namespace bonsai::scale {
 
 using membership::kMembersMax;
 using membership::Role;
+
+uint64_t fresh_member_id() {
+  uint64_t id = 0;
+  while (id == 0) base::random_secret(std::as_writable_bytes(std::span(&id, 1)));
+  return id;
+}
 
 bool is_sound(const GroupPage& page) {
   if (page.group == 0 || page.members < 2 || page.members > kMembersMax || page.self >= page.members) return false;

@@ -46,6 +46,9 @@ struct VersionedPage {
 };
 static_assert(sizeof(VersionedPage) == 96);
 
+// A random identity, of a group or a member.
+[[nodiscard]] uint64_t fresh_member_id();
+
 // Whether a page, which another machine may have sent, says something that a page can say: a group of two members at
 // least, itself among them, `needed` of them in sync.
 [[nodiscard]] bool is_sound(const GroupPage& page);

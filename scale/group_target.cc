@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "base/status_macros.h"
 #include "scale/remote_target.h"
 #include "scale/resync.h"
@@ -17,11 +16,7 @@ using membership::only;
 
 namespace {
 
-uint64_t fresh_id() {
-  uint64_t id = 0;
-  while (id == 0) base::random_secret(std::as_writable_bytes(std::span(&id, 1)));
-  return id;
-}
+constexpr uint64_t kFirstVersion = 1;  // of a page, while the group is made
 
 }  // namespace
 
@@ -31,7 +26,9 @@ GroupTarget::GroupTarget(TargetName name, const TargetConfig& config, RemoteLink
 }
 
 GroupTarget::~GroupTarget() {
-  if (group_ != nullptr && made_ == 0) group_->note_equal();
+  if (group_ == nullptr || made_ != 0) return;
+  link_->stop_joining(group_);
+  group_->note_equal();
 }
 
 void GroupTarget::tell(const std::string& text) const {
@@ -110,10 +107,19 @@ Status GroupTarget::exists(bool discard_unfinished, bool* exists) {
     return Status::OK();
   }
   if (status.ok()) status = check_members();
+  if (status.ok() && discard_unfinished && is_unfinished()) return remove();
   if (status.ok()) status = settle_members();
   if (!status.ok()) give_all_back();
   *exists = status.ok();
   return status;
+}
+
+// Whether the group's creation was interrupted when some members had their names.
+bool GroupTarget::is_unfinished() const {
+  const auto is_first = [](const Member& each) {
+    return each.number ? each.page.version == kFirstVersion : each.status.IsNotFound();
+  };
+  return count(taken()) < members_.size() && std::all_of(members_.begin(), members_.end(), is_first);
 }
 
 // Whether the pools are those of one group, in the order of the name.
@@ -209,41 +215,45 @@ Status GroupTarget::create(uint64_t bytes) {
     bytes_ = made;
   }
   GroupPage& page = newest_.page;
-  page.group = fresh_id();
-  for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_id();
+  page.group = fresh_member_id();
+  for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_member_id();
   page.members = static_cast<uint8_t>(members_.size());
   page.needed = static_cast<uint8_t>(name_.replicas_min != 0 ? name_.replicas_min : members_.size() / 2 + 1);
-  BONSAI_RETURN_IF_ERROR(write_page(taken()));
-  return serve(taken());
+  BONSAI_RETURN_IF_ERROR(write_page(taken(), taken()));
+  return serve();
 }
 
-// A page with these members, of this owner, durable on each of them. It is in force then.
-Status GroupTarget::write_page(MemberSet in_sync) {
+// A page with these members, of this owner, durable on each of `to`, which has all of them. It is in force then.
+Status GroupTarget::write_page(MemberSet in_sync, MemberSet to) {
   newest_.page.in_sync = static_cast<uint8_t>(in_sync);
   newest_.page.equal = 0;
   newest_.written_by = epoch_;
   ++newest_.version;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync & only(i)) == 0) continue;
+    if ((to & only(i)) == 0) continue;
     newest_.page.self = static_cast<uint8_t>(i);
     BONSAI_RETURN_IF_ERROR(link_->set_page(target(i), newest_.page, newest_.version));
   }
   return Status::OK();
 }
 
-Status GroupTarget::serve(MemberSet members) {
-  if (config_.media.test.medium != TestMedium::kNone) {
-    return Status::InvalidArgument(name() + " is on other nodes, where no test medium can be put on it; " +
-                                   "give bonsaid there the medium, or name a file of this machine");
+Status GroupTarget::serve() {
+  BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
+  const size_t first = numbers(taken())[0];
+  medium_text_ = link_->pool(first).text;
+  emulated_ = link_->pool(first).emulated;
+  for (Member& member : members_) {
+    size_t number = 0;
+    if (member.number) continue;
+    BONSAI_RETURN_IF_ERROR(link_->add_absent(member.name, first, &number));
+    member.number = number;
   }
+  const std::vector<size_t> all = numbers(taken());
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, all, &medium_));
   std::vector<LinkTarget*> targets;
-  for (size_t i = 0; i < members_.size(); ++i) targets.push_back((members & only(i)) != 0 ? target(i) : nullptr);
-  group_ = link_->make_group(std::move(targets), newest_, config_.note);
-  const std::vector<size_t> used = numbers(members);
-  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, used, &medium_));
-  medium_text_ = link_->pool(used[0]).text;
-  emulated_ = link_->pool(used[0]).emulated;
-  return Status::OK();
+  for (const size_t number : all) targets.push_back(link_->target(number));
+  const Group::Setup setup = {bytes_, config_.mark, config_.first_bytes, epoch_};
+  return link_->make_group(std::move(targets), newest_, setup, config_.note, &group_);
 }
 
 Status GroupTarget::open(uint64_t grow_bytes) {
@@ -253,15 +263,23 @@ Status GroupTarget::open(uint64_t grow_bytes) {
   BONSAI_RETURN_IF_ERROR(set_sizes(grow_bytes));
   BONSAI_RETURN_IF_ERROR(replace_lost());
   BONSAI_RETURN_IF_ERROR(make_all_equal());
-  BONSAI_RETURN_IF_ERROR(write_page(taken()));
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if ((made_ & only(i)) != 0) BONSAI_RETURN_IF_ERROR(link_->complete(*members_[i].number));
-    if (members_[i].number) continue;
-    tell(members_[i].name.text + " is left out of its group (" + std::string(members_[i].status.message()) +
-         "); when its node is back, open the store again to bring it up to date");
+  if (made_ != 0) BONSAI_RETURN_IF_ERROR(name_made());
+  BONSAI_RETURN_IF_ERROR(write_page(taken(), taken()));
+  for (const Member& member : members_) {
+    if (member.number) continue;
+    tell(member.name.text + " is left out of its group (" + std::string(member.status.message()) +
+         "); it is brought up to date when its node is back");
   }
-  made_ = 0;
-  return serve(taken());
+  return serve();
+}
+
+// Members that were made get their names before a page counts on them: a pool without a name is gone with its owner.
+Status GroupTarget::name_made() {
+  MemberSet named = 0;
+  for (size_t i = 0; i < members_.size(); ++i) named |= members_[i].is_named ? only(i) : 0;
+  BONSAI_RETURN_IF_ERROR(write_page(named, taken()));
+  for (const size_t number : numbers(std::exchange(made_, 0))) BONSAI_RETURN_IF_ERROR(link_->complete(number));
+  return Status::OK();
 }
 
 // All have the size of the largest that is in sync, or the one that is asked for: an earlier growth may have reached
@@ -292,7 +310,7 @@ Status GroupTarget::replace_lost() {
   for (size_t i = 0; i < members_.size(); ++i) {
     if (!members_[i].status.IsNotFound()) continue;
     BONSAI_RETURN_IF_ERROR(make_member(i, PoolOp::kCreateUnnamed, bytes_));
-    newest_.page.ids[i] = fresh_id();
+    newest_.page.ids[i] = fresh_member_id();
     tell(members_[i].name.text + " is made anew on its node, which does not have it");
   }
   return Status::OK();
@@ -371,6 +389,7 @@ Status GroupTarget::open_read_only() {
   bool found = taken() != 0;
   if (!found) BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
   if (!found) return Status::IoError(name() + " does not exist");
+  BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
   bytes_ = link_->pool(*source->number).region.bytes;
   if (are_known_equal()) BONSAI_RETURN_IF_ERROR(check_equal());
@@ -388,17 +407,21 @@ void GroupTarget::shrink_back() {
 }
 
 Status GroupTarget::complete() {
-  for (const size_t number : numbers(std::exchange(made_, 0))) BONSAI_RETURN_IF_ERROR(link_->complete(number));
+  if (made_ == 0) return Status::OK();
+  for (const size_t number : numbers(made_)) BONSAI_RETURN_IF_ERROR(link_->complete(number));
+  BONSAI_RETURN_IF_ERROR(group_->write_next_page());
+  made_ = 0;
   return Status::OK();
 }
 
 Status GroupTarget::remove() {
   medium_.reset();
+  if (group_ != nullptr) link_->stop_joining(group_);
   group_ = nullptr;
   Status status;
   for (Member& member : members_) {
     const auto number = std::exchange(member.number, std::nullopt);
-    if (!number) continue;
+    if (!number || link_->target(*number)->state.is_out()) continue;
     const Status removed = link_->remove(*number);
     if (status.ok()) status = removed;
   }

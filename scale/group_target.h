@@ -8,6 +8,9 @@
 // not have is made anew in its place. Then a page with these members is made durable on each, and only then is the
 // target used.
 //
+// Creation. All members are made without names; they get those when the pool is whole, and then a second page. While
+// the first page is the newest and a member is missing, the creation has not ended: what is there of it is removed.
+//
 // A pool that is a member of a group is opened through the group, or alone for reading.
 #ifndef BONSAI_SCALE_GROUP_TARGET_H_
 #define BONSAI_SCALE_GROUP_TARGET_H_
@@ -58,7 +61,7 @@ class GroupTarget final : public Target {
     Status status;                 // why it is not reached; NotFound: its node has no such pool
     uint64_t epoch = 0;            // the newest that its node knows
     VersionedPage page;            // as of when it was taken
-    std::optional<size_t> number;  // on the link: it is this process's
+    std::optional<size_t> number;  // on the link: it is this process's, or once the target is used, joins later
     bool is_named = false;         // by the newest page as in sync
   };
 
@@ -79,8 +82,10 @@ class GroupTarget final : public Target {
   [[nodiscard]] Status check_equal() const;
   Status choose_source(const Member** source) const;
   Status make_all_equal();
-  Status write_page(membership::MemberSet in_sync);
-  Status serve(membership::MemberSet members);
+  Status write_page(membership::MemberSet in_sync, membership::MemberSet to);
+  [[nodiscard]] bool is_unfinished() const;
+  Status name_made();
+  Status serve();
   void tell(const std::string& text) const;
 
   const TargetConfig& config_;

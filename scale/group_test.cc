@@ -77,6 +77,28 @@ TEST(GroupNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
   }
 }
 
+TEST(WrittenBlocksTest, WhatIsPostedToTheWindowIsRemembered) {
+  using Blocks = WrittenBlocks;
+  constexpr uint64_t kWindow = Blocks::kWindowBytes, kBlock = Blocks::kBlockBytes;
+  EXPECT_EQ(Blocks::blocks_of(0, 0, 1), 0b1U);
+  EXPECT_EQ(Blocks::blocks_of(0, kBlock - 1, 2), 0b11U);
+  EXPECT_EQ(Blocks::blocks_of(kWindow, 0, kWindow), 0U);
+  EXPECT_EQ(Blocks::blocks_of(kWindow, 0, kWindow + 1), 0b1U);
+  EXPECT_EQ(Blocks::blocks_of(kWindow, 0, 100 * kWindow), ~uint64_t{0});
+  EXPECT_EQ(Blocks::blocks_of(kWindow, 2 * kWindow - 1, 8), uint64_t{1} << 63);
+  EXPECT_EQ(Blocks::blocks_of(kWindow, 2 * kWindow, 8), 0U);
+  Blocks blocks;
+  blocks.watch(kWindow);
+  blocks.add(kWindow - 8, 8);
+  blocks.add(2 * kWindow, 8);
+  EXPECT_FALSE(blocks.has(kWindow, kWindow));
+  blocks.add(kWindow + 3 * kBlock, 8);
+  EXPECT_TRUE(blocks.has(kWindow + 2 * kBlock, 2 * kBlock));
+  EXPECT_FALSE(blocks.has(kWindow + 2 * kBlock, kBlock));
+  blocks.watch(kWindow);
+  EXPECT_FALSE(blocks.has(kWindow, kWindow));
+}
+
 class GroupTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kCarriedAt = kGroupBytes / 2;
@@ -151,13 +173,16 @@ class GroupTest : public ::testing::Test {
     }
     return word;
   }
-  VersionedPage page_of(size_t node) const {
-    uint64_t epoch = 0;
-    VersionedPage page;
-    const std::string folder = fs::path(nodes_.file(node, "p")).parent_path();
-    EXPECT_EQ("OK", PoolOwner::recorded_page(folder, "p", &epoch, &page).ToString());
-    EXPECT_LE(page.written_by, epoch);
-    return page;
+  VersionedPage page_of(size_t node) const { return nodes_.page_of(node, "p"); }
+  // All notes until one says that.
+  std::string await_note(const std::string& text) {
+    std::string notes = take_notes();
+    for (base::BoundedWait wait("test.note", 20'000); notes.find(text) == std::string::npos && !wait.expired();
+         wait.pause()) {
+      notes += take_notes();
+    }
+    EXPECT_NE(notes.find(text), std::string::npos) << notes;
+    return notes;
   }
   std::string take_notes() {
     const std::lock_guard lock(mutex_);
@@ -202,18 +227,28 @@ TEST_F(GroupTest, WhatIsFencedIsOnAllMembers) {
   EXPECT_EQ("", take_notes());
 }
 
-// Two messages for each member, and each has all the bytes.
+// One round trip, whatever the number of members; two messages for each, and each has all the bytes.
 TEST_F(GroupTest, AnUpdateTravelsOnceToEachMember) {
-  create();
-  ASSERT_TRUE(write(64, 1));
-  const rdma::Traffic before = targets_->traffic();
-  constexpr uint64_t kUpdates = 20;
-  for (uint64_t i = 0; i < kUpdates; ++i) ASSERT_TRUE(write(64 + 8 * i, i));
-  const rdma::Traffic sent = targets_->traffic() - before;
-  EXPECT_EQ(sent.of(rdma::Verb::kWrite).messages, 3 * kUpdates);
-  EXPECT_EQ(sent.of(rdma::Verb::kWrite).bytes, 3 * kUpdates * 8);
-  EXPECT_EQ(sent.of(rdma::Verb::kSend).messages, 3 * kUpdates);
-  EXPECT_EQ(sent.messages(), 6 * kUpdates);
+  const std::string a = nodes_.name(0, "r1"), pair = nodes_.name(0, "r2") + "|" + nodes_.name(1, "r2");
+  const std::vector<std::pair<uint64_t, std::string>> all = {{1, a}, {2, pair}, {3, nodes_.group("r3")}};
+  for (const auto& [replicas, names] : all) {
+    auto made = targets(names);
+    ASSERT_EQ("OK", (*made)[0].create(kGroupBytes).ToString());
+    use(std::move(made));
+    ASSERT_TRUE(write(64, 1));
+    const rdma::Traffic before = targets_->traffic();
+    constexpr uint64_t kUpdates = 20;
+    for (uint64_t i = 0; i < kUpdates; ++i) ASSERT_TRUE(write(64 + 8 * i, i));
+    const rdma::Traffic sent = targets_->traffic() - before;
+    EXPECT_EQ(sent.round_trips, kUpdates) << replicas;
+    EXPECT_EQ(sent.of(rdma::Verb::kWrite).messages, replicas * kUpdates);
+    EXPECT_EQ(sent.of(rdma::Verb::kWrite).bytes, replicas * kUpdates * 8);
+    EXPECT_EQ(sent.of(rdma::Verb::kSend).messages, replicas * kUpdates);
+    EXPECT_EQ(sent.messages(), 2 * replicas * kUpdates);
+    volume_.reset();
+    ASSERT_EQ("OK", (*targets_)[0].remove().ToString());
+    close();
+  }
 }
 
 // Its connections are gone at once; its answers are missing when it is stopped.
@@ -245,15 +280,16 @@ TEST_F(GroupTest, AMemberThatFailsIsLeftOutAndTheOthersGoOn) {
       EXPECT_EQ("OK", targets_->leases()->await(10'000).ToString());
       EXPECT_NE(take_notes().find(nodes_.name(lost, "p")), std::string::npos);
       stopped ? nodes_[lost].pause(false) : nodes_[lost].start();
-      ASSERT_TRUE(write(72, base + 21)) << "it comes back, and stays out";
-      EXPECT_NE(word_of(lost, 72), base + 21);
+      uint64_t i = 0;
+      ASSERT_TRUE(nodes_.comes_in_sync(lost, "p", [&] { EXPECT_TRUE(write(72 + 8 * (++i % 50), base)); }));
+      EXPECT_NE(await_note("is up to date").find(nodes_.name(lost, "p")), std::string::npos);
+      EXPECT_EQ(word_of(lost, 64), base + 20);
+      EXPECT_EQ(word_of(lost, kCarriedAt + 8), base + 1);
+      ASSERT_TRUE(write(64, base + 22));
+      EXPECT_EQ(word_of(lost, 64), base + 22) << "it gets updates again";
+      EXPECT_EQ(page_of(third).page.in_sync, 0b111);
       close();
-      EXPECT_NE(word_of(lost, 64), base + 20);
-
-      ASSERT_EQ("OK", open().ToString());
-      EXPECT_NE(take_notes().find("brought up to date"), std::string::npos);
-      EXPECT_EQ(page_of(lost).page.in_sync, 0b111);
-      close();
+      EXPECT_EQ(page_of(lost).page.equal, 1);
       EXPECT_EQ(nodes_.bytes_of(lost, "p"), nodes_.bytes_of(other, "p"));
       EXPECT_EQ(nodes_.bytes_of(lost, "p"), nodes_.bytes_of(third, "p"));
     }
@@ -316,8 +352,7 @@ TEST_F(GroupTest, ALostMemberIsMadeAnew) {
   create();
   ASSERT_TRUE(write(kCarriedAt, 5));
   close();
-  const std::string old = nodes_.file(1, "p") + ".old",
-                    record = fs::path(nodes_.file(1, "p")).parent_path() / ".p.owner";
+  const std::string old = nodes_.file(1, "p") + ".old", record = nodes_.record(1, "p");
   fs::rename(nodes_.file(1, "p"), old);
   fs::rename(record, old + ".owner");
   ASSERT_EQ("OK", open().ToString());
@@ -351,6 +386,104 @@ TEST_F(GroupTest, AReplacedFileIsNoSource) {
   }
 }
 
+// It was away when the store was opened, so its pool is another owner's yet.
+TEST_F(GroupTest, AMemberThatWasAwayAtTheOpeningJoins) {
+  create();
+  ASSERT_TRUE(write(kCarriedAt, 5));
+  close();
+  for (const size_t away : {0, 2}) {
+    nodes_[away].end();
+    ASSERT_EQ("OK", open().ToString());
+    EXPECT_FALSE(page_of(1).page.has(away));
+    ASSERT_TRUE(write(kCarriedAt, 6 + away));
+    ASSERT_TRUE(write(64, 7 + away));
+    nodes_[away].start();
+    ASSERT_TRUE(nodes_.comes_in_sync(away, "p"));
+    EXPECT_EQ(word_of(away, kCarriedAt), 6 + away);
+    EXPECT_EQ(word_of(away, 64), 7 + away);
+    // It is as good as the others: one of them may be lost now.
+    nodes_[1].end();
+    ASSERT_TRUE(write(64, 8 + away));
+    EXPECT_EQ(word_of(away, 64), 8 + away);
+    EXPECT_EQ(read(kCarriedAt), 6 + away);
+    nodes_[1].start();
+    ASSERT_TRUE(nodes_.comes_in_sync(1, "p"));
+    close();
+  }
+  ASSERT_EQ("OK", open().ToString());
+  EXPECT_EQ(read(64), 10U);
+}
+
+// A node that has lost its disk while the store serves; the old pool is not taken for the new one.
+TEST_F(GroupTest, AFreshNodeTakesALostMembersPlace) {
+  create();
+  ASSERT_TRUE(write(kCarriedAt, 5));
+  const std::string old = nodes_.file(1, "p") + ".old", record = nodes_.record(1, "p");
+  const uint64_t id = page_of(0).page.ids[1];
+  nodes_[1].end();
+  fs::copy(nodes_.file(1, "p"), old);
+  fs::copy(record, old + ".owner");
+  nodes_.lose(1, "p");
+  ASSERT_TRUE(write(kCarriedAt, 6));
+  nodes_[1].start();
+  ASSERT_TRUE(nodes_.comes_in_sync(1, "p"));
+  await_note("made anew");
+  EXPECT_EQ(word_of(1, kCarriedAt), 6U);
+  EXPECT_NE(page_of(0).page.ids[1], id);
+  EXPECT_EQ(page_of(0).page.ids, page_of(1).page.ids);
+  ASSERT_TRUE(write(kCarriedAt, 7));
+
+  nodes_[1].end();
+  ASSERT_TRUE(write(kCarriedAt, 8)) << "it is out again";
+  fs::rename(old, nodes_.file(1, "p"));
+  fs::rename(old + ".owner", record);
+  nodes_[1].start();
+  await_note("it joins when the store is opened again");
+  EXPECT_FALSE(page_of(0).page.has(1));
+  close();
+  ASSERT_EQ("OK", open().ToString());
+  await_note("was replaced");
+  EXPECT_EQ(read(kCarriedAt), 8U);
+}
+
+// All of them, on the member that joins as on the others, whatever the order in which they and the copies arrive.
+TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
+  create();
+  constexpr size_t kWriters = 3, kWords = 200;
+  nodes_[2].end();
+  ASSERT_TRUE(write(64, 1));
+  std::atomic<bool> over{false};
+  std::atomic<uint64_t> written{0};
+  std::vector<base::Thread> writers;
+  for (size_t i = 0; i < kWriters; ++i) {
+    writers.emplace_back("writer", [&, i] {
+      for (uint64_t n = 1; !over.load(); ++n) {
+        const uint64_t at = 8 * (i * kWords + n % kWords);
+        EXPECT_TRUE(write(128 + at, n));
+        EXPECT_TRUE(write(kCarriedAt + 512 * (i * kWords + n * 7 % kWords), n));
+        ++written;
+      }
+    });
+  }
+  for (int round = 0; round < testing::budget(2, 4, 40); ++round) {
+    nodes_[2].start();
+    EXPECT_TRUE(nodes_.comes_in_sync(2, "p"));
+    const uint64_t so_far = written;
+    for (base::BoundedWait wait("test.writers", 20'000); written < so_far + 100 && !wait.expired(); wait.pause()) {
+    }
+    nodes_[2].end();
+    for (base::BoundedWait wait("test.out", 20'000); page_of(0).page.has(2) && !wait.expired(); wait.pause()) {
+    }
+  }
+  nodes_[2].start();
+  EXPECT_TRUE(nodes_.comes_in_sync(2, "p"));
+  over = true;
+  writers.clear();
+  close();
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(2, "p"));
+  EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(1, "p"));
+}
+
 TEST_F(GroupTest, WhatIsNotTheGroupIsRefusedAndNothingChanges) {
   create();
   close();
@@ -382,6 +515,26 @@ TEST_F(GroupTest, WhatIsNotTheGroupIsRefusedAndNothingChanges) {
   EXPECT_TRUE(local.IsInvalidArgument()) << local.ToString();
   EXPECT_EQ(nodes_.bytes_of(0, "p"), before);
   ASSERT_EQ("OK", open().ToString());
+}
+
+// Some members have their names when the others' nodes fail.
+TEST_F(GroupTest, ACreationThatWasInterruptedLeavesNothing) {
+  auto made = targets(nodes_.group("p"));
+  ASSERT_EQ("OK", (*made)[0].create(kGroupBytes).ToString());
+  use(std::move(made));
+  ASSERT_TRUE(write(0, 1));
+  nodes_[1].end();
+  EXPECT_FALSE(targets_->complete().ok());
+  EXPECT_TRUE(fs::exists(nodes_.file(0, "p")));
+  close();
+  nodes_[1].start();
+  const auto again = targets(nodes_.group("p"));
+  bool found = true;
+  EXPECT_TRUE((*again)[0].exists(/*discard_unfinished=*/false, &found).IsUnavailable());
+  ASSERT_EQ("OK", (*again)[0].exists(/*discard_unfinished=*/true, &found).ToString());
+  EXPECT_FALSE(found);
+  EXPECT_FALSE(fs::exists(nodes_.file(0, "p")));
+  EXPECT_EQ("OK", (*again)[0].create(kGroupBytes).ToString());
 }
 
 // For a look at one copy.

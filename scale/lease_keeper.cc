@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/lease_keeper.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -48,7 +49,10 @@ void LeaseKeeper::run(Round* round, bool of_apart) {
 // process that was stopped itself asks again before it judges.
 void LeaseKeeper::look_at_member(LinkTarget* target) {
   Group& group = *target->group.load();
-  if (target->state.is_out()) return group.let_go(target);
+  if (!target->state.is_in_page()) {
+    ungranted_.erase(target);
+    return group.let_go(target);
+  }
   const uint64_t granted_ns = leases_.granted_ns(target);
   auto [at, is_new] =
       ungranted_.try_emplace(target, Ungranted{granted_ns, base::BoundedWait("link.member", 2 * member_ms_)});
@@ -68,6 +72,17 @@ void LeaseKeeper::add(LinkTarget* target) {
   }
   const bool is_due = base::boot_ns() >= grant.sent_ns + kOwnerLeaseNs / 3;  // opening it has taken long
   if (is_due) rounds_[0].woken.signal();
+}
+
+void LeaseKeeper::watch(LinkTarget* target) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(targets_.begin(), targets_.end(), target) == targets_.end()) targets_.push_back(target);
+}
+
+void LeaseKeeper::join_group(LinkTarget* target, std::span<const Leases::Key> members, size_t needed) {
+  leases_.join_group(target, members, needed, [this, target] { return renew(target, For::kReader); });
+  leases_.granted(target, target->client->grant());
+  rounds_[0].woken.signal();
 }
 
 void LeaseKeeper::remove(LinkTarget* target) {

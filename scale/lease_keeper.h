@@ -18,6 +18,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,11 @@ class LeaseKeeper {
 
   // From now on the target's lease is kept. Requires: it has just been opened.
   void add(LinkTarget* target);
+  // The target, a member of a group, is connected to again when it is apart, and taken out when it is late. Its lease
+  // is not kept yet.
+  void watch(LinkTarget* target);
+  // The lease of a target that is watched is kept from now on, as that of a member of its group.
+  void join_group(LinkTarget* target, std::span<const Leases::Key> members, size_t needed);
   // Requires: the caller holds target->connecting.
   void remove(LinkTarget* target);
 

@@ -33,6 +33,15 @@ void Leases::make_group(std::span<const Key> members, size_t needed) {
   set_until();
 }
 
+void Leases::join_group(Key target, std::span<const Key> members, size_t needed, Renew renew) {
+  const std::lock_guard lock(mutex_);
+  if (find(target) != nullptr) return;
+  members_.push_back(std::make_shared<Member>(target));
+  members_.back()->group = members.front();
+  members_.back()->needed = needed;
+  members_.back()->renew = std::move(renew);
+}
+
 // The latest moment that is reached by `needed` members of a group, or by a target alone. Requires: mutex_.
 uint64_t Leases::latest(Moment moment) const {
   uint64_t latest = 0;

@@ -58,6 +58,9 @@ class Leases {
   // These targets are members of one group from now on. Its lease is valid as long as those of `needed` of them that
   // were not removed. Requires: they were added.
   void make_group(std::span<const Key> members, size_t needed);
+  // A target is a member of a group from now on; `members` are as of make_group(). It has no grant yet. No effect if it
+  // was added.
+  void join_group(Key target, std::span<const Key> members, size_t needed, Renew renew);
   // A grant without a length changes nothing.
   void granted(Key target, const Grant& grant);
   // When the target's last grant was requested; 0: never, or it was removed.

@@ -269,14 +269,14 @@ Status PoolServer::begin(Job* job, bool* begins) {
   close_abandoned();
   const auto found = pools_.find(name);
   Pool* const pool = found != pools_.end() ? found->second.get() : nullptr;
-  if (op == PoolOp::kRenew && pool != nullptr) return renew(pool, job);  // also while its page is being written
+  // Also while its page is being written.
+  if (op == PoolOp::kRenew && (pool != nullptr || jobs_.count(name) == 0)) return renew(pool, job);
   if (jobs_.count(name) != 0) {
     return Status::Busy("an earlier request about pool " + name + " is being carried out; try again later");
   }
   if (jobs_.size() == kJobsMax) {
     return Status::Busy(std::to_string(kJobsMax) + " requests are being carried out here; try again later");
   }
-  if (op == PoolOp::kRenew) return renew(pool, job);
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
   if (op == PoolOp::kPage) BONSAI_RETURN_IF_ERROR(admit_page(pool, job));
   if (lists || op == PoolOp::kPage) {

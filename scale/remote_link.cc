@@ -37,6 +37,7 @@ Status RemoteLink::start() {
 }
 
 RemoteLink::~RemoteLink() {
+  if (joiner_) joiner_->stop();
   if (keeper_) keeper_->stop();
   close_all();
   for (const auto& lane : lanes_) static_cast<void>(lane->worker->poll());  // what was in flight ended with its peer
@@ -166,21 +167,58 @@ Status RemoteLink::set_page(LinkTarget* target, const GroupPage& page, uint64_t 
   return requests.set_page(target->client.get(), &target->connections[0]->peer(), page, version);
 }
 
-Group* RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedPage& page,
-                              std::function<void(const std::string& text)> note) {
+Status RemoteLink::add_absent(const TargetName& name, size_t other, size_t* target) {
+  std::unique_ptr<PoolClient> client;
+  BONSAI_RETURN_IF_ERROR(PoolClient::make(*fabric_, name, &client));
+  auto made = std::make_unique<LinkTarget>(std::move(client));
+  made->credits.emplace(0);
+  made->pool = targets_[other]->pool;
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    made->connections.push_back(std::make_unique<Connection>(&*made->credits));
+  }
+  made->leases = options_.leases;
+  made->state.leave_page();
+  *target = targets_.size();
+  targets_.push_back(std::move(made));
+  return Status::OK();
+}
+
+Status RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedPage& page, const Group::Setup& setup,
+                              std::function<void(const std::string& text)> note, Group** group) {
+  const std::vector<Leases::Key> keys(members.begin(), members.end());
+  const size_t needed = page.page.needed;
   Group::Actions actions;
   actions.set_page = [this](LinkTarget* to, const GroupPage& next, uint64_t version) {
     return set_page(to, next, version);
   };
   actions.close = [this](LinkTarget* member) { connector_->close(member); };
   actions.note = std::move(note);
-  std::vector<Leases::Key> keys;
-  for (LinkTarget* const member : members) {
-    if (member != nullptr) keys.push_back(member);
+  actions.watch = [this](LinkTarget* member) {
+    if (keeper_) keeper_->watch(member);
+  };
+  actions.entered = [this, keys, needed](LinkTarget* member) {
+    if (keeper_) keeper_->join_group(member, keys, needed);
+  };
+  actions.left = [this](LinkTarget* member) {
+    if (options_.leases != nullptr) options_.leases->remove(member);
+    joiner_->wake();
+  };
+  if (!joiner_) {
+    joiner_.emplace(*connector_, &*writes_, &*reads_, member_ms(), [this](LinkTarget* member) {
+      const std::lock_guard lock(member->connecting);
+      return ask(member, PoolOp::kComplete, 0, nullptr);
+    });
+    BONSAI_RETURN_IF_ERROR(joiner_->start());
   }
-  if (options_.leases != nullptr) options_.leases->make_group(keys, page.page.needed);
-  groups_.push_back(std::make_unique<Group>(std::move(members), page, std::move(actions)));
-  return groups_.back().get();
+  if (options_.leases != nullptr) options_.leases->make_group(keys, needed);
+  groups_.push_back(std::make_unique<Group>(std::move(members), page, setup, std::move(actions)));
+  *group = groups_.back().get();
+  joiner_->add(*group);
+  return Status::OK();
+}
+
+void RemoteLink::stop_joining(Group* group) {
+  if (joiner_) joiner_->remove(group);
 }
 
 void RemoteLink::close_all() {
@@ -199,6 +237,7 @@ rdma::Traffic RemoteLink::traffic() const {
   for (const auto& lane : lanes_) {
     const std::lock_guard lock(lane->mutex);
     all += lane->worker->traffic();
+    all.round_trips -= lane->shared_postings;
     if (keeper_ && lane == lanes_.front()) all = all - keeper_->traffic();
   }
   return all;

@@ -32,6 +32,7 @@
 #include "scale/connection.h"
 #include "scale/connector.h"
 #include "scale/group.h"
+#include "scale/joiner.h"
 #include "scale/lease_keeper.h"
 #include "scale/leases.h"
 #include "scale/pool_requests.h"
@@ -75,10 +76,15 @@ class RemoteLink {
   Status status_of(const TargetName& name, uint64_t* epoch, VersionedPage* page) const;
   // Gives the target's pool a page, of the session's epoch. Errors: as PoolRequests::set_page().
   Status set_page(LinkTarget* target, const GroupPage& page, uint64_t version) const;
-  // From now on the targets are the members of a group; `members` has them by number, null where the page names a
-  // member that is left out. `page` is in force. Requires: they were opened, and are used by nobody yet.
-  Group* make_group(std::vector<LinkTarget*> members, const VersionedPage& page,
-                    std::function<void(const std::string& text)> note);
+  // A member of a group that is not reached; *target is its number here. `other`: one that is, of the same size.
+  Status add_absent(const TargetName& name, size_t other, size_t* target);
+  // From now on the targets are the members of a group, by number; `page` is in force, and those that it does not name
+  // join when their nodes are back (joiner.h). Requires: the others were opened, and are used by nobody yet; all have
+  // their mirror. Errors: NoSpace (no thread).
+  Status make_group(std::vector<LinkTarget*> members, const VersionedPage& page, const Group::Setup& setup,
+                    std::function<void(const std::string& text)> note, Group** group);
+  // No member of the group joins any more when it returns.
+  void stop_joining(Group* group);
   // Gives the pool back.
   Status give_back(size_t target) { return release(target, PoolOp::kLeave); }
   // Gives the pool back and removes it from its node.
@@ -106,7 +112,8 @@ class RemoteLink {
     return options_.member_ms != 0 ? options_.member_ms : std::min<uint64_t>(2'000, options_.limit_ms / 2 + 1);
   }
 
-  // Requests of all threads since the link was made, except those for leases. Any thread.
+  // Requests of all threads since the link was made, except those for leases. Lists with one update for several members
+  // of a group, which travel at once, are one round trip. Any thread.
   [[nodiscard]] rdma::Traffic traffic() const;
   // Requests for leases, likewise.
   [[nodiscard]] rdma::Traffic lease_traffic() const;
@@ -135,6 +142,7 @@ class RemoteLink {
   std::vector<std::unique_ptr<LinkTarget>> targets_;  // fixed once the store is open
   std::vector<std::unique_ptr<Group>> groups_;        // likewise
   std::optional<LeaseKeeper> keeper_;                 // its threads end before the targets
+  std::optional<Joiner> joiner_;                      // likewise, and before the groups
   // Targets whose requests to open were not answered in time. A later answer may come over another target's connection,
   // which would end if the answer found no memory.
   std::vector<std::unique_ptr<LinkTarget>> given_up_;

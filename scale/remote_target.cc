@@ -23,6 +23,12 @@ uint64_t bytes_looked_at(const TargetConfig& config, bool discard_unfinished) {
   return discard_unfinished ? config.first_bytes : std::min(config.first_bytes, kTooFewForMark);
 }
 
+Status check_medium(const std::string& name, const TargetConfig& config) {
+  if (config.media.test.medium == TestMedium::kNone) return Status::OK();
+  return Status::InvalidArgument(name + " is not of this machine, so no test medium can be put on it; " +
+                                 "give bonsaid there the medium, or name a file of this machine");
+}
+
 Status RemoteTarget::exists(bool discard_unfinished, bool* exists) {
   const Status status = ask(PoolOp::kOpen, bytes_looked_at(config_, discard_unfinished), config_.mark);
   *exists = status.ok();
@@ -40,10 +46,7 @@ Status RemoteTarget::open_existing(const char* advice) {
 // `shared`: its resident pages may be mapped once more, as a striped target's.
 Status RemoteTarget::make_medium(bool shared) {
   BONSAI_CHECK(link_ != nullptr && medium_ == nullptr);
-  if (config_.media.test.medium != TestMedium::kNone) {
-    return Status::InvalidArgument(name() + " is on another node, where no test medium can be put on it; " +
-                                   "give bonsaid there the medium, or name a file of this machine");
-  }
+  BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, number_, &medium_, shared));
   medium_text_ = pool().text;
   emulated_ = pool().emulated;

@@ -22,6 +22,9 @@ namespace bonsai::scale {
 // than a mark takes (base::is_marked()) discards nothing, and still sees that a device is blank.
 [[nodiscard]] uint64_t bytes_looked_at(const TargetConfig& config, bool discard_unfinished);
 
+// Errors: InvalidArgument (a test medium is wanted for a target of other nodes).
+Status check_medium(const std::string& name, const TargetConfig& config);
+
 class RemoteTarget final : public Target {
  public:
   // Requires: `config` and `links` outlive it.

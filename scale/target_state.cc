@@ -39,7 +39,7 @@ void TargetState::note(Event event, const Status& why) {
   // An answer that is late, or "no": as far as is known the confirmed connections are whole, and reads go on.
   const bool whole = event == Event::kGivenUp && before == State::kInSync;
   if (whole) after = membership::next(after, Event::kConfirmed, in_page_).to;
-  state_.store(after, std::memory_order_release);
+  state_.store(after, std::memory_order_seq_cst);
 }
 
 void TargetState::leave_page() {
@@ -48,6 +48,18 @@ void TargetState::leave_page() {
     in_page_ = false;
   }
   note(Event::kInForce);
+}
+
+bool TargetState::enter_page() {
+  const std::lock_guard lock(mutex_);
+  if (state() != State::kJoining) return false;
+  in_page_ = true;
+  return true;
+}
+
+bool TargetState::is_in_page() const {
+  const std::lock_guard lock(mutex_);
+  return in_page_;
 }
 
 Status TargetState::attempt() const {

@@ -36,15 +36,25 @@ bool WriteLanes::Noted::uses(size_t lane) const {
          std::any_of(queues.begin(), queues.end(), carries);
 }
 
+WriteLanes::Noted& WriteLanes::mine() {
+  Noted& mine = noted_.mine();
+  if (mine.is_known) [[likely]]
+    return mine;
+  const std::lock_guard lock(all_mutex_);
+  all_.push_back(&mine);
+  mine.is_known = true;
+  return mine;
+}
+
 void WriteLanes::note_store(Members members, uint64_t offset) {
-  std::vector<Store>& stores = noted_.mine().stores;
+  std::vector<Store>& stores = mine().stores;
   if (stores.size() == kStoresMax) stores.erase(stores.begin());
   stores.push_back({members.front(), offset});
 }
 
 void WriteLanes::note(Members members, uint64_t offset, uint64_t n) {
   if (n == 0) return;
-  Noted& mine = noted_.mine();
+  Noted& mine = this->mine();
   constexpr uint64_t kWord = sizeof(uint64_t);
   // All words except the last go before, one by one; the last goes with the range.
   const auto within = [&](const Store& store) {
@@ -67,11 +77,13 @@ void WriteLanes::note_copy(Members members, uint64_t offset, const void* src, si
   if (n == 0) return;
   std::shared_ptr<std::byte> copy = pool_->take(n);
   std::memcpy(copy.get(), src, n);
-  note_range(&noted_.mine(), members, {offset, n, false, std::move(copy)});
+  note_range(&mine(), members, {offset, n, false, std::move(copy)});
 }
 
-// The members share the copy.
+// The members share the copy. That something is noted is stored before the members' states are read.
 void WriteLanes::note_range(Noted* mine, Members members, const WriteRange& range) {
+  const bool is_first = members.size() > 1 && !mine->noted.load(std::memory_order_relaxed);
+  if (is_first) mine->noted.store(true, std::memory_order_seq_cst);
   for (LinkTarget* const member : members) {
     if (!member->state.is_out()) note_for(mine, member, range);
   }
@@ -140,7 +152,7 @@ void WriteLanes::choose(const LinkTarget& target, size_t lane, std::span<const W
 }
 
 // Posts the first of the queue's ranges. False: no more can be in flight now.
-bool WriteLanes::post_next(Noted* mine, Queue* queue) {
+bool WriteLanes::post_next(Noted* mine, Queue* queue, bool is_update) {
   LinkTarget& target = *queue->target;
   std::vector<WriteRange>& ranges = queue->ranges;
   Batch batch;
@@ -154,6 +166,10 @@ bool WriteLanes::post_next(Noted* mine, Queue* queue) {
     return false;
   }
   mine->posted.push_back({&target, queue->lane, connection.posted(), ++mine->orders});
+  if (is_update && target.state.state() == TargetState::State::kJoining) {
+    for (size_t i = 0; i < batch.whole; ++i) target.written.add(ranges[i].offset, ranges[i].bytes);
+    if (batch.begun != 0) target.written.add(ranges[batch.whole].offset, batch.begun);
+  }
   for (size_t i = 0; i < batch.whole; ++i) {
     if (ranges[i].place != nullptr) target.places.forget(*ranges[i].place);
     posting->ranges.push_back(std::move(ranges[i]));
@@ -188,7 +204,9 @@ bool WriteLanes::send_again(LinkTarget* target, size_t lane) {
 
 // Requires: the lane's mutex. Lets no sibling run.
 void WriteLanes::post(Noted* mine, size_t lane) {
+  bool to_groups = false;
   for (Queue& queue : mine->queues) {
+    queue.postings = 0;
     if (queue.lane != lane || queue.ranges.empty()) continue;
     const CopyPlaces& places = queue.target->places;
     std::erase_if(queue.ranges, [&places](const WriteRange& range) {
@@ -198,9 +216,25 @@ void WriteLanes::post(Noted* mine, size_t lane) {
     if (!state.awaits_updates()) queue.ranges.clear();
     if (!state.takes_updates()) continue;
     if (!queue.target->connections[lane]->is_whole() && !send_again(queue.target, lane)) continue;
-    while (!queue.ranges.empty() && state.takes_updates() && post_next(mine, &queue)) {
-    }
+    while (!queue.ranges.empty() && state.takes_updates() && post_next(mine, &queue)) ++queue.postings;
+    to_groups = to_groups || (queue.postings != 0 && queue.target->is_member());
   }
+  if (to_groups) lanes_[lane]->shared_postings += shared_postings(*mine, lane);
+}
+
+// How many of the postings to members of groups travel with one to another member, which has as many or more of them:
+// they are no round trips of their own.
+uint64_t WriteLanes::shared_postings(const Noted& mine, size_t lane) {
+  uint64_t shared = 0;
+  for (const Queue& queue : mine.queues) {
+    if (queue.lane != lane || queue.postings == 0 || !queue.target->is_member()) continue;
+    const auto leads = [&](const Queue& other) {
+      const bool is_more = other.postings > queue.postings || (other.postings == queue.postings && &other < &queue);
+      return other.lane == lane && other.target->group == queue.target->group && is_more;
+    };
+    if (std::any_of(mine.queues.begin(), mine.queues.end(), leads)) shared += queue.postings;
+  }
+  return shared;
 }
 
 // Requires: the lane's mutex. Lets no sibling run.
@@ -271,8 +305,69 @@ void WriteLanes::look_for(Noted* mine) {
   }
 }
 
+WriteLanes::Copied WriteLanes::copy_to(LinkTarget* member, uint64_t offset, uint64_t n,
+                                       const std::shared_ptr<std::byte>& bytes) {
+  Noted& mine = this->mine();
+  WriteRange all{offset, n, false, bytes};
+  base::BoundedWait wait("link.copy", limit_ms_);
+  while (all.bytes > 0) {
+    uint64_t part = all.bytes;
+    const size_t lane = member->spread.lane_of(all.offset, lanes_.size(), &part);
+    Queue queue{member, lane, {all.take_first(part)}};
+    for (; !queue.ranges.empty(); wait.pause()) {
+      if (wait.expired()) return Copied::kNotTaken;
+      const std::lock_guard lock(lanes_[lane]->mutex);
+      if (!member->state.is_joining()) return Copied::kNotTaken;
+      if (member->written.has(offset, n)) return Copied::kWritten;
+      mine.lanes |= uint64_t{1} << lane;
+      while (!queue.ranges.empty() && post_next(&mine, &queue, /*is_update=*/false)) {
+      }
+      retire(mine, lane);
+    }
+  }
+  return Copied::kPosted;
+}
+
+bool WriteLanes::await_earlier(uint64_t limit_ms) {
+  const uint64_t moment = moment_.fetch_add(1) + 1;
+  std::vector<const Noted*> threads;
+  {
+    const std::lock_guard lock(all_mutex_);
+    threads = all_;  // who comes later notes later
+  }
+  base::BoundedWait wait("link.earlier_updates", limit_ms);
+  for (const Noted* const each : threads) {
+    for (; each->noted.load(std::memory_order_seq_cst) && each->fenced_at.load() < moment; wait.pause()) {
+      if (wait.expired()) return false;
+    }
+  }
+  return true;
+}
+
+bool WriteLanes::await_member(LinkTarget* member, uint64_t limit_ms) {
+  Noted& mine = this->mine();
+  const auto is_its = [member](const auto& work) { return work.target == member; };
+  const auto is_done = [&] {
+    const auto waits = [&](const Queue& queue) { return is_its(queue) && !queue.ranges.empty(); };
+    return std::none_of(mine.posted.begin(), mine.posted.end(), is_its) &&
+           std::none_of(mine.queues.begin(), mine.queues.end(), waits);
+  };
+  base::BoundedWait wait("link.member", limit_ms);
+  for (; !is_done() && member->state.takes_updates() && !wait.expired(); wait.pause()) advance(&mine);
+  const bool holds_all = is_done() && member->state.takes_updates();
+  std::erase_if(mine.posted, is_its);
+  for (Queue& queue : mine.queues) {
+    if (is_its(queue)) queue.ranges.clear();
+  }
+  settle(&mine);
+  if (mine.lanes == 0) mine.noted.store(false);
+  return holds_all;
+}
+
 bool WriteLanes::fence(Members members) {
-  Noted& mine = noted_.mine();
+  Noted& mine = this->mine();
+  const uint64_t moment = moment_.load(std::memory_order_seq_cst);
+  bool is_done = true;
   uint64_t rounds = 0;
   uint64_t last = 0;  // of this thread's postings that this fence answers for, + 1; 0: not all are posted yet
   for (base::BoundedWait wait("link.fence", limit_ms_); mine.lanes != 0; wait.pause()) {
@@ -287,9 +382,12 @@ bool WriteLanes::fence(Members members) {
     }
     if (wait.expired()) {
       fail_late(&mine, last, Status::Unavailable("no answer within " + std::to_string(limit_ms_) + " ms"));
+      is_done = false;
       break;
     }
   }
+  if (is_done && mine.fenced_at.load(std::memory_order_relaxed) < moment) mine.fenced_at.store(moment);
+  if (mine.lanes == 0 && mine.noted.load(std::memory_order_relaxed)) mine.noted.store(false, std::memory_order_release);
   return std::all_of(members.begin(), members.end(),
                      [](const LinkTarget* member) { return member->state.awaits_updates() || member->state.is_out(); });
 }

@@ -18,6 +18,8 @@
 //   - **Writes that a connection has left unanswered are sent again**, in their order and before anything else of the
 //     lane (connection.h): resident bytes as they are then, which is the same or newer. A fence waits meanwhile. It
 //     answers late, or false for ever.
+//   - **A member that joins gets all updates from a moment on**, and bytes that were read of others only as long as
+//     they are the newest (copy_to()).
 //   - A write that the node's medium has refused, or that is not answered in time, fails the target for good. Other
 //     targets are not affected.
 //
@@ -26,9 +28,11 @@
 #define BONSAI_SCALE_WRITE_LANES_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -60,6 +64,25 @@ class WriteLanes {
   // is out is not waited for.
   [[nodiscard]] bool fence(Members members);
 
+  // Waits until what any thread has noted for groups before the call is durable on the members that it was noted for,
+  // or has failed. A member whose state lets it get updates before the call gets all that is noted afterwards, so that
+  // others have the rest when this returns. Requires: the calling thread has noted nothing since its last fence. False:
+  // a thread has not fenced within the limit.
+  [[nodiscard]] bool await_earlier(uint64_t limit_ms);
+
+  // Waits until what the thread has noted for the member, and copied to it, is durable there. False: the member has
+  // failed, or has not answered within the limit; nothing of it is waited for any more.
+  [[nodiscard]] bool await_member(LinkTarget* member, uint64_t limit_ms);
+
+  // What became of a copy: it is posted; one of its blocks was written meanwhile, and it is not posted, or not as a
+  // whole; or the member takes none.
+  enum class Copied : uint8_t { kPosted, kWritten, kNotTaken };
+  // Posts bytes of another member to one that is joining, unless its `written` has them: an update that is posted later
+  // arrives later. Requires: the bytes are in the window, and were read after the window was opened and await_earlier()
+  // had then returned.
+  [[nodiscard]] Copied copy_to(LinkTarget* member, uint64_t offset, uint64_t n,
+                               const std::shared_ptr<std::byte>& bytes);
+
  private:
   struct Store {
     const LinkTarget* target;  // the first member
@@ -70,6 +93,7 @@ class WriteLanes {
     LinkTarget* target;
     size_t lane;
     std::vector<WriteRange> ranges;
+    uint64_t postings = 0;  // of the last post()
   };
   struct Posted {
     LinkTarget* target;
@@ -85,17 +109,22 @@ class WriteLanes {
     std::vector<Posted> posted;  // and not known to be durable
     uint64_t lanes = 0;          // by bit: those that have something in a queue or posted
     uint64_t orders = 0;
+    bool is_known = false;               // in all_
+    std::atomic<bool> noted{false};      // something for a group, and since then it was not empty
+    std::atomic<uint64_t> fenced_at{0};  // moment_ as the last fence that is done began
 
     [[nodiscard]] bool all_posted() const;
     [[nodiscard]] bool uses(size_t lane) const;
   };
 
+  Noted& mine();
   void note_range(Noted* mine, Members members, const WriteRange& range);
   void note_for(Noted* mine, LinkTarget* target, WriteRange range);
   static void add_to(Queue* queue, WriteRange range);
   void advance(Noted* mine);
   void post(Noted* mine, size_t lane);
-  bool post_next(Noted* mine, Queue* queue);
+  bool post_next(Noted* mine, Queue* queue, bool is_update = true);
+  [[nodiscard]] static uint64_t shared_postings(const Noted& mine, size_t lane);
   // The writes of one posting, while they are chosen.
   struct Batch {
     std::array<rdma::RemotePersist::Write, rdma::RemotePersist::kWritesMax> writes;
@@ -119,6 +148,9 @@ class WriteLanes {
   const Connector& connector_;
   const uint64_t limit_ms_;
   base::PerThread<Noted> noted_;
+  std::atomic<uint64_t> moment_{1};
+  std::mutex all_mutex_;
+  std::vector<const Noted*> all_;  // under all_mutex_
 };
 
 }  // namespace bonsai::scale

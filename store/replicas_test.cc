@@ -31,14 +31,14 @@ std::string key_of(size_t thread, uint64_t i) { return "key " + std::to_string(t
 
 class GroupStore : public ::testing::Test {
  protected:
-  Status open(Durability durability = Durability::kDurable) {
+  Status open(Durability durability = Durability::kDurable, const std::string& query = "") {
     Options options;
     options.create_if_missing = true;
     options.pool_bytes = kPoolBytes;
     options.durability = durability;
     options.fabric_wait_ms_max = 20'000;
     db_.reset();
-    return DB::Open(options, nodes_.group("p"), &db_);
+    return DB::Open(options, nodes_.group("p") + query, &db_);
   }
   // Puts until each thread has done so many more.
   void put(uint64_t count) {
@@ -99,6 +99,41 @@ TEST_F(GroupStore, AMemberThatDiesUnderLoadLosesNothing) {
     expect_all();
     put(50);
     nodes_[lost].start();
+    ASSERT_EQ("OK", open().ToString());
+    expect_all();
+  }
+  expect_equal_and_sound();
+}
+
+// It gets what it has missed while the store is in use. Then it is as good as the others, also alone; and so is a fresh
+// node in its place.
+TEST_F(GroupStore, AMemberThatComesBackJoinsUnderLoad) {
+  ASSERT_EQ("OK", open(Durability::kDurable, "?replicas_min=1").ToString());
+  put(200);
+  for (int round = 0; round < budget(1, 2, 20); ++round) {
+    const size_t lost = 2 - static_cast<size_t>(round) % kNodes;
+    const bool is_fresh = round % 2 == 1;
+    std::atomic<bool> over{false};
+    base::Thread load("load", [&] {
+      while (!over.load()) put(50);
+    });
+    nodes_[lost].end();
+    if (is_fresh) nodes_.lose(lost, "p");
+    base::BoundedWait wait("test.out", 60'000);
+    while (nodes_.page_of((lost + 1) % kNodes, "p").page.has(lost) && !wait.expired()) wait.pause();
+    nodes_[lost].start();
+    EXPECT_TRUE(nodes_.comes_in_sync(lost, "p"));
+    over.store(true);
+    load.join();
+    for (size_t node = 0; node < kNodes; ++node) {
+      if (node != lost) nodes_[node].end();
+    }
+    put(20);
+    expect_all();
+    db_.reset();
+    for (size_t node = 0; node < kNodes; ++node) {
+      if (node != lost) nodes_[node].start();
+    }
     ASSERT_EQ("OK", open().ToString());
     expect_all();
   }

@@ -52,8 +52,9 @@ Transition after_late(State state, bool in_page) {
   }
 }
 
-Transition after_given_up(State state) {
-  const bool waits = state == State::kInSync || state == State::kSilent;
+Transition after_given_up(State state, bool in_page) {
+  if (state == State::kJoining && !in_page) return {State::kOut, kNothing};
+  const bool waits = state == State::kInSync || state == State::kSilent || state == State::kJoining;
   return waits ? Transition{State::kLost, kFailUpdates | kConnect} : Transition{state, kNothing};
 }
 
@@ -76,7 +77,7 @@ Transition next(State state, Event event, bool in_page) {
     case Event::kLate:
       return after_late(state, in_page);
     case Event::kGivenUp:
-      return after_given_up(state);
+      return after_given_up(state, in_page);
     case Event::kInForce:
       return after_in_force(state, in_page);
     case Event::kJoin:

@@ -9,7 +9,7 @@
 //      |    |                |                                   |
 //      |   kOut <------------|-----------------------------------+
 //      |    ^                |   kInForce: a page without it
-//      |    | kBroken, kLate |
+//      |    | kBroken, kLate |   (kJoining: and kGivenUp)
 //      |    |                | kInForce: a page with it
 //      +-> kJoining ---------+
 //   kConfirmed, not in the page                            any state ---> kEnded by kReplaced, kLeft

@@ -38,6 +38,8 @@ enum Mutant : uint32_t {
   kRecordSkipped = 1u << 21,        // every other owner is served before the record that names it is durable
   kReplacedResumes = 1u << 22,      // a session that was replaced gets the pool back when it resumes
   kRestartNotAwaited = 1u << 23,    // a restarted node does not wait out the lease that its record names
+  kEntersBeforeCopy = 1u << 26,     // a page names a member that joins before it is brought up to date
+  kPageNotRaised = 1u << 27,        // a member that was brought up to date is in sync without a page that says so
   kLeaseNotAwaited = 1u << 30,      // a node gives a pool away while its owner's lease runs
   kFlushNotAwaited = 1u << 31,      // the server answers before the pool's flush thread has flushed
 };

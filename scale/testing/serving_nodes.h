@@ -4,6 +4,8 @@
 #define BONSAI_SCALE_TESTING_SERVING_NODES_H_
 
 #include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "base/testing/temp_folder.h"
 #include "rdma/shm/shm.h"
 #include "scale/fabrics.h"
+#include "scale/pool_owner.h"
 #include "scale/testing/serving_node.h"
 
 namespace bonsai::scale {
@@ -44,6 +47,34 @@ class ServingNodes {
   [[nodiscard]] std::string file(size_t node, const std::string& pool) const { return folders_[node]->file(pool); }
   [[nodiscard]] std::string bytes_of(size_t node, const std::string& pool) const {
     return testing::read_file(file(node, pool));
+  }
+  // The page of a node's pool, as its record says.
+  [[nodiscard]] VersionedPage page_of(size_t node, const std::string& pool) const {
+    uint64_t epoch = 0;
+    VersionedPage page;
+    EXPECT_EQ("OK", PoolOwner::recorded_page(folders_[node]->path(), pool, &epoch, &page).ToString());
+    EXPECT_LE(page.written_by, epoch);
+    return page;
+  }
+  // Whether the node's own page and that of another member come to name it within the bound. `meanwhile` is called now
+  // and then.
+  [[nodiscard]] bool comes_in_sync(size_t node, const std::string& pool,
+                                   const std::function<void()>& meanwhile = nullptr) const {
+    for (base::BoundedWait wait("test.in_sync", 60'000); !wait.expired(); wait.pause()) {
+      if (meanwhile) meanwhile();
+      if (!std::filesystem::exists(record(node, pool))) continue;
+      const bool knows = page_of(node, pool).page.has(node);
+      if (knows && page_of((node + 1) % nodes_.size(), pool).page.has(node)) return true;
+    }
+    return false;
+  }
+  // The node has lost its disk. Requires: it was ended.
+  void lose(size_t node, const std::string& pool) const {
+    std::filesystem::remove(file(node, pool));
+    std::filesystem::remove(record(node, pool));
+  }
+  [[nodiscard]] std::string record(size_t node, const std::string& pool) const {
+    return folders_[node]->file("." + pool + ".owner");
   }
 
  private:
