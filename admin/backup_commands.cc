@@ -33,7 +33,7 @@ Status run_checkpoint(const std::vector<std::string>& operands, ExitCode*) {
   Status status = options_of_copy(&options);
   if (status.ok()) status = Checkpoint(pool.db.get(), options, operands[0], nullptr, &records);
   status = pool.close(status);
-  return status.ok() ? print(operands[0] + ": " + std::to_string(records) + " records\n")
+  return status.ok() ? print(operands[0] + ": " + count_of(records, "record") + "\n")
                      : with_remedy_of_copy(status, FLAGS_pool, operands[0]);
 }
 
@@ -50,7 +50,7 @@ Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
   }
   if (status.IsCorruption()) return status;  // the usual remedy is this command
   if (!status.ok()) return with_remedy_of_copy(std::move(status), path, operands[0]);
-  std::string text = operands[0] + ": " + std::to_string(report.records) + " records\n";
+  std::string text = operands[0] + ": " + count_of(report.records, "record") + "\n";
   for (const Damage& lost : report.lost) {
     text += "LOST     " + lost.where + ": " + lost.what + "\n         keys: " + lost.key_range + "\n";
   }
@@ -110,9 +110,9 @@ Status settle_keys(FILE* in, Options* options, KeyFormat* of_dump) {
 Status end_load(OpenPool* pool, bool created, uint64_t records, const Options& options, Status loaded) {
   Status status = pool->close(std::move(loaded));
   if (status.ok()) return status;
-  const std::string before = "; the " + std::to_string(records) + " records before ";
-  if (!created || !Remove(FLAGS_pool, options).ok()) return with_text(status, before + "are in the pool");
-  return with_text(status, before + "are gone with the new pool, which was removed again");
+  const std::string before = "; the " + count_of(records, "record") + " before " + (records == 1 ? "is " : "are ");
+  if (!created || !Remove(FLAGS_pool, options).ok()) return with_text(status, before + "in the pool");
+  return with_text(status, before + "gone with the new pool, which was removed again");
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ Status run_load(const std::vector<std::string>& operands, ExitCode*) {
   status = check_dump_keys(of_dump, pool.keys.format);
   if (status.ok()) status = load_dump(in, pool.db.get(), pool.keys, stop_signal, &records);
   status = with_remedy(end_load(&pool, created, records, options, std::move(status)), FLAGS_pool);
-  return status.ok() ? print(FLAGS_pool + ": " + std::to_string(records) + " records\n") : status;
+  return status.ok() ? print(FLAGS_pool + ": " + count_of(records, "record") + "\n") : status;
 }
 
 }  // namespace bonsai::admin

@@ -67,13 +67,13 @@ TEST_F(Backup, BadDumpsAreRefusedWithTheirLine) {
     const char* text;
     const char* says;
   };
-  for (const Bad& bad :
-       {Bad{"", "line 1"}, Bad{"bonsai-dump 2 bytes\nend 0\n", "bonsai-dump 1"},
-        Bad{"bonsai-dump 1 bytes\n", "ends early"}, Bad{"bonsai-dump 1 bytes\na\t1\n", "1 records before"},
-        Bad{"bonsai-dump 1 bytes\na\t1\nend 2\n", "end 1"},
-        Bad{"bonsai-dump 1 bytes\na\\\t1\nend 1\n", "line 2: a backslash"},
-        Bad{"bonsai-dump 1 bytes\n\t1\nend 1\n", "line 2: a key of 0 bytes"},
-        Bad{"bonsai-dump 1 bytes\nend 0\nmore\n", "follows"}}) {
+  for (const Bad& bad : {Bad{"", "line 1"}, Bad{"bonsai-dump 2 bytes\nend 0\n", "bonsai-dump 1"},
+                         Bad{"bonsai-dump 1 bytes\n", "ends early"},
+                         Bad{"bonsai-dump 1 bytes\na\t1\n", "the 1 record before is gone with the new pool"},
+                         Bad{"bonsai-dump 1 bytes\na\t1\nend 2\n", "end 1"},
+                         Bad{"bonsai-dump 1 bytes\na\\\t1\nend 1\n", "line 2: a backslash"},
+                         Bad{"bonsai-dump 1 bytes\n\t1\nend 1\n", "line 2: a key of 0 bytes"},
+                         Bad{"bonsai-dump 1 bytes\nend 0\nmore\n", "follows"}}) {
     const ProgramResult result = load(bad.text);
     EXPECT_EQ(result.exit_code, 2) << bad.text;
     EXPECT_NE(result.err.find(bad.says), std::string::npos) << bad.text << ": " << result.err;

@@ -89,6 +89,7 @@ std::string stat_table(const Stats& stats) {
       row("targets", std::to_string(stats.targets)) + row("layout", layout_of(stats)) +
       row("pool size", human_size(stats.pool_bytes)) + row("log", used_of(stats.log_bytes_used, stats.log_bytes)) +
       row("data", used_of(stats.data_bytes_used, stats.data_bytes)) + row("DRAM", human_size(stats.dram_bytes)) +
+      (stats.resident_bytes == 0 ? "" : row("resident", human_size(stats.resident_bytes))) +
       row("bnodes", std::to_string(stats.bnodes)) + row("dnodes", std::to_string(stats.dnodes)) +
       row("records in dnodes", std::to_string(stats.dnode_records));
   std::string counters;

@@ -124,7 +124,7 @@ TEST_F(Stop, ARefusedLoadMakesNoPool) {
   }
   ASSERT_EQ(run_program({"create", pool_, "--bytes=4M"}).exit_code, 0);
   result = run_program({"load", pool_, "--create"}, "bonsai-dump 1 bytes\na\t1\n");
-  EXPECT_NE(result.err.find("1 records before are in the pool"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the 1 record before is in the pool"), std::string::npos) << result.err;
   EXPECT_EQ(run_program({"count", pool_}).out, "1\n") << "a pool that was there keeps them";
 }
 

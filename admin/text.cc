@@ -143,6 +143,10 @@ std::string human_size(uint64_t bytes) {
   return text.data();
 }
 
+std::string count_of(uint64_t count, std::string_view one) {
+  return std::to_string(count) + " " + std::string(one) + (count == 1 ? "" : "s");
+}
+
 Status KeyText::parse(std::string_view text, std::string* key) const {
   if (hex) return from_hex(text, key);
   if (format == KeyFormat::kBytes) {

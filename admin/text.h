@@ -31,6 +31,9 @@ Status parse_size(std::string_view text, std::string_view what, uint64_t* bytes)
 // E.g. "17 B", "64.0 KiB", "1.5 GiB".
 std::string human_size(uint64_t bytes);
 
+// E.g. "0 records", "1 record", "2 records". `one`: the word for one of them.
+std::string count_of(uint64_t count, std::string_view one);
+
 // The text form of a pool's keys: byte strings unchanged, fixed8 as decimal numbers, both as hex on request.
 struct KeyText {
   KeyFormat format = KeyFormat::kBytes;

@@ -106,6 +106,12 @@ TEST(HumanSize, ChoosesTheUnit) {
   EXPECT_EQ(human_size(UINT64_MAX), "16777216.0 TiB");
 }
 
+TEST(CountOf, IsInTheRightNumber) {
+  EXPECT_EQ(count_of(0, "record"), "0 records");
+  EXPECT_EQ(count_of(1, "record"), "1 record");
+  EXPECT_EQ(count_of(2, "record"), "2 records");
+}
+
 TEST(KeyText, ByteStringsGoAsTheyAre) {
   const KeyText keys;
   std::string key;

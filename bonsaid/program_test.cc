@@ -425,7 +425,12 @@ TEST_F(Daemon, ListsItsPoolsAndTheirOwners) {
   EXPECT_EQ(bonsai("list", {}).exit_code, 2);
   EXPECT_EQ(bonsai("list", {"shm://"}).exit_code, 2);
   EXPECT_EQ(bonsai("list", {"shm://nobody", "--fabric_wait_ms_max=50"}).exit_code, 3);
-  EXPECT_EQ(bonsai("list", {scratch_.file("none")}).exit_code, 3);
+  const Ran missing = bonsai("list", {scratch_.file("none")});
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_EQ(missing.err.find("create"), std::string::npos) << missing.err;
+  const Ran unnamed = bonsai("list", {""});
+  EXPECT_EQ(unnamed.exit_code, 2);
+  EXPECT_NE(unnamed.err.find("give a folder"), std::string::npos) << unnamed.err;
 }
 
 TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "persist/old_copy.h"
 #include "persist/words.h"
+#include "scale/read_batch.h"
 
 namespace bonsai::persist {
 
@@ -37,7 +38,7 @@ class Analyst {
     read_extents();
     if (unavailable_.load()) return volume_.unavailable();
     paint();
-    read_log(segments);
+    BONSAI_RETURN_IF_ERROR(read_log(segments));
     choose_winners();
     judge_orphans(segments);
     check_closed();
@@ -203,15 +204,39 @@ class Analyst {
 
   void gap(const Fence& lo, const Fence& hi) { damage("dnode headers", "no valid dnode covers the range", lo, hi); }
 
-  void read_log(const std::vector<Addr>& segments) {
+  // Of a pool that was closed, segments without records are not touched: no opening of them was under way, so their
+  // entries say what their words do.
+  Status read_words(const std::vector<Addr>& segments, const std::vector<Addr>& entries,
+                    std::vector<uint64_t>* words) const {
+    scale::ReadBatch reads(volume_);
+    std::vector<const std::byte*> places(segments.size());
+    words->resize(segments.size());
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const auto sequence = out_.clean ? sequence_of_empty(volume_, entries[i]) : std::nullopt;
+      if (sequence) (*words)[i] = checked_word(*sequence, place_seed(volume_, segments[i]));
+      if (!sequence) places[i] = reads.issue(segments[i], sizeof(uint64_t));
+    }
+    BONSAI_RETURN_IF_ERROR(reads.wait());
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (places[i] != nullptr) std::memcpy(&(*words)[i], places[i], sizeof(uint64_t));
+    }
+    return Status::OK();
+  }
+
+  Status read_log(const std::vector<Addr>& segments) {
     const TileTable tiles(out_.tiles, out_.dnodes);
     const LogTerms terms{pool_.segment_bytes(), closed_epoch_, durable_};
     const std::vector<Addr> entries = pool_.entries();
+    std::vector<uint64_t> words;
+    BONSAI_RETURN_IF_ERROR(read_words(segments, entries, &words));
     std::vector<SegmentRead> reads(segments.size());
     base::for_each_on(options_.threads, segments.size(), [&](size_t i) {
-      read_segment(volume_, {segments[i], entries[i], base::checked_narrow<uint32_t>(i)}, terms, tiles, &reads[i]);
+      const auto number = base::checked_narrow<uint32_t>(i);
+      read_segment(volume_, {segments[i], entries[i], number, words[i]}, terms, tiles, &reads[i]);
+      if (reads[i].unavailable) unavailable_.store(true);
       report_done(terms.segment_bytes);
     });
+    if (unavailable_.load()) return volume_.unavailable();
     judge_shares(&reads);
     for (SegmentRead& read : reads) {
       const SegmentState& state = read.state;
@@ -224,7 +249,9 @@ class Analyst {
       std::move(read.damages.begin(), read.damages.end(), std::back_inserter(out_.damages));
       for (SegmentRead::Counted& counted : read.counted) out_.tiles[counted.tile].records.push_back(counted.record);
       read.counted = {};
+      out_.kept.push_back(std::move(read.kept));
     }
+    return Status::OK();
   }
 
   // A batch in several segments counts if all of them are there. Otherwise a crash truncated it, and the rest of it is
@@ -314,7 +341,7 @@ class Analyst {
   Analysis& out_;
   const AnalysisOptions& options_;
   const uint32_t caller_;
-  std::atomic<bool> unavailable_{false};  // some of the headers, or what they refer to
+  std::atomic<bool> unavailable_{false};  // some of the headers, what they refer to, or the log
   std::vector<Extent> extents_;
   std::vector<SegmentRead::Counted> orphans_;
   uint64_t bytes_all_ = 0;

@@ -8,7 +8,9 @@
 //    (generation, token) wins;
 //  - mode buffered: records of epochs that were not closed do not count;
 //  - a key range without a live dnode, and an invalid record with valid ones after it, are damage.
-// Time grows with the number of dnode headers and the log, not with the bytes stored.
+// Time grows with the number of dnode headers and the log, not with the bytes stored. Of far targets headers become
+// resident. Of the log the segments' words and what was appended are carried, in windows, and of these only records
+// that may count are kept. If the pool was closed, nothing is read of segments without records.
 #ifndef BONSAI_PERSIST_ANALYSIS_H_
 #define BONSAI_PERSIST_ANALYSIS_H_
 
@@ -28,8 +30,20 @@
 
 namespace bonsai::persist {
 
+// Copies of bytes, at addresses that stay, also when the object is moved.
+class KeptBytes {
+ public:
+  std::string_view keep(std::string_view bytes);
+
+ private:
+  static constexpr size_t kChunkBytes = 16384;
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  char* free_ = nullptr;
+  size_t room_ = 0;
+};
+
 struct LiveRecord {
-  Update update;  // views into the log
+  Update update;  // views into the log, or into Analysis::kept
   uint32_t segment = kNoSegment;
 };
 
@@ -78,6 +92,7 @@ struct Analysis {
   uint64_t sequence_max = 0;
   uint64_t epoch_max = 0;
   uint64_t log_records = 0;
+  std::vector<KeptBytes> kept;  // records of the log that were carried
   bool clean = false;
   std::vector<Damage> damages;
 
@@ -132,6 +147,8 @@ struct SegmentRead {
   std::optional<OfShare> share;  // if set, `counted` are all its updates
   std::vector<Damage> damages;
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
+  KeptBytes kept;            // of `counted`, if the segment was carried
+  bool unavailable = false;  // it could not be read, and nothing is known
 };
 
 // Options of reading the log.
@@ -145,6 +162,7 @@ struct LogTerms {
 struct SegmentPlace {
   scale::Addr at, entry;
   uint32_t index = 0;
+  uint64_t word = 0;  // the segment's first
 };
 
 // Reads one segment. Thread-safe.

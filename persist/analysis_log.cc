@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The analysis of the log: one segment at a time.
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "persist/analysis.h"
 #include "persist/words.h"
+#include "scale/read_batch.h"
 
 namespace bonsai::persist {
 
@@ -13,6 +17,49 @@ using base::Fence;
 using scale::Addr;
 
 namespace {
+
+// The bytes of one segment: where they are mapped, else the window of them that was carried last.
+class SegmentBytes {
+ public:
+  SegmentBytes(const scale::Volume& volume, Addr at)
+      : volume_(volume), at_(at), mapped_(scale::ReadBatch(volume).mapped(at)) {}
+
+  [[nodiscard]] bool carries() const { return mapped_ == nullptr; }
+  // From here on nothing is likely to be needed.
+  void expect_end(uint64_t offset) { expected_end_ = offset; }
+
+  // At least [offset, offset + n), and what is there of the bytes up to `limit`; empty: it cannot be read. The last
+  // span is no longer valid. Requires: offset + n <= limit, and n > 0.
+  std::span<const std::byte> from(uint64_t offset, uint64_t n, uint64_t limit) {
+    BONSAI_INVARIANT(n > 0 && offset < limit && n <= limit - offset);
+    if (!carries()) return {mapped_ + offset, limit - offset};
+    const bool here = offset >= begin_ && offset + n <= begin_ + bytes_;
+    if (!here && !read(offset, n, limit)) return {};
+    return {window_ + (offset - begin_), std::min(begin_ + bytes_, limit) - offset};
+  }
+
+ private:
+  static constexpr uint64_t kWindowBytesMin = 4096, kWindowBytesMax = uint64_t{128} << 10;
+
+  bool read(uint64_t offset, uint64_t n, uint64_t limit) {
+    const uint64_t expected = expected_end_ - std::min(expected_end_, offset);
+    const uint64_t wanted = std::max(n, std::clamp(expected, kWindowBytesMin, kWindowBytesMax));
+    begin_ = offset;
+    bytes_ = std::min(wanted, limit - offset);
+    window_ = reads_.emplace(volume_).issue(at_ + offset, bytes_);
+    if (reads_->wait().ok()) return true;
+    bytes_ = 0;
+    return false;
+  }
+
+  const scale::Volume& volume_;
+  const Addr at_;
+  const std::byte* const mapped_;  // null: it is carried
+  uint64_t expected_end_ = 0;
+  std::optional<scale::ReadBatch> reads_;  // of the window
+  const std::byte* window_ = nullptr;
+  uint64_t begin_ = 0, bytes_ = 0;  // of the window
+};
 
 class SegmentReader {
  public:
@@ -22,14 +69,16 @@ class SegmentReader {
         at_(place.at),
         entry_(place.entry),
         index_(place.index),
+        word_(place.word),
         seed_(place_seed(volume, place.at)),
+        bytes_(volume, place.at),
         terms_(terms),
         tiles_(tiles),
         out_(*out),
         state_(out->state) {}
 
   void run() {
-    const std::optional<uint64_t> sequence = load_word(volume_, at_);
+    const std::optional<uint64_t> sequence = value_of_word(volume_, at_, word_);
     if (!sequence) return damage("log segment", at_, "its word fails its check; its records are unknown");
     out_.sequence_max = state_.sequence = *sequence;
     state_.end = kSegmentHeaderBytes;
@@ -45,12 +94,24 @@ class SegmentReader {
       return damage_entry("it fails its check; which records count is unknown");
     state_.noted = noted_ = *end >> 1;
     state_.sealed = (*end & 1) != 0;
+    bytes_.expect_end(state_.sealed ? noted_ : noted_ + note_bytes_);
     read_records(state_.sealed ? noted_ : terms_.segment_bytes);
   }
 
  private:
+  // Requires: offset < limit.
   [[nodiscard]] bool parse(uint64_t offset, uint64_t limit) {
-    return record_.parse(volume_.resident(at_ + offset), limit - offset, record_seed(seed_, state_.sequence, offset));
+    const uint32_t seed = record_seed(seed_, state_.sequence, offset);
+    const uint64_t room = limit - offset;
+    for (uint64_t wanted = std::min(kRecordBytesMin, room); !out_.unavailable;) {
+      const std::span<const std::byte> bytes = bytes_.from(offset, wanted, limit);
+      if (bytes.empty()) break;
+      if (record_.parse(bytes.data(), bytes.size(), seed)) return true;
+      if (record_.bytes <= bytes.size() || record_.bytes > room) return false;
+      wanted = record_.bytes;
+    }
+    out_.unavailable = true;
+    return false;
   }
 
   // The segment was being opened. Its records come after its entry.
@@ -121,7 +182,12 @@ class SegmentReader {
     out_.gen_max = std::max(out_.gen_max, update.gen);
     const size_t tile = tiles_.find(base::Key::of(update.key));
     if (tile == tiles_.size()) return;  // in a gap, which is reported
-    if (update.gen > tiles_.gen(tile)) out_.counted.push_back({tile, {update, index_}});
+    if (update.gen <= tiles_.gen(tile)) return;
+    out_.counted.push_back({tile, {update, index_}});
+    if (!bytes_.carries()) return;
+    Update& kept = out_.counted.back().record.update;
+    kept.key = out_.kept.keep(update.key);
+    kept.value = out_.kept.keep(update.value);
   }
 
   void damage(const char* what, Addr where, const char* why) {
@@ -131,7 +197,9 @@ class SegmentReader {
   const scale::Volume& volume_;
   const Addr at_, entry_;
   const uint32_t index_;
+  const uint64_t word_;
   const uint64_t seed_;
+  SegmentBytes bytes_;
   const LogTerms& terms_;
   const TileTable& tiles_;
   SegmentRead& out_;
@@ -143,6 +211,19 @@ class SegmentReader {
 };
 
 }  // namespace
+
+std::string_view KeptBytes::keep(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  if (bytes.size() > room_) {
+    room_ = std::max(bytes.size(), kChunkBytes);
+    free_ = chunks_.emplace_back(new char[room_]).get();
+  }
+  std::memcpy(free_, bytes.data(), bytes.size());
+  const std::string_view kept(free_, bytes.size());
+  free_ += bytes.size();
+  room_ -= bytes.size();
+  return kept;
+}
 
 TileTable::TileTable(const std::vector<Tile>& tiles, const std::vector<std::unique_ptr<Dnode>>& dnodes)
     : tiles_(tiles) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/nvm/far.h"
 #include "base/thread.h"
 #include "persist/testing.h"
 #include "persist/words.h"
@@ -96,6 +97,27 @@ TEST_F(AnalysisTest, ThreadsChangeNothing) {
     EXPECT_EQ(alone.damages.size(), damaged ? 1U : 0U) << "the root, which is not retired, covers the first";
     for (const unsigned threads : {2U, 5U}) expect_same(alone, analysed({threads, {}}));
   }
+}
+
+// The log of a far target: the segments' words, and what was appended.
+TEST_F(AnalysisTest, OfAFarLogOnlyWhatWasAppendedIsCarried) {
+  const Analysis here = analysed();
+  base::FarMedium far(pool_.medium, {.seed = 5});
+  scale::VolumeOf<base::HookedMedium> volume({&far});
+  Pool pool;
+  ASSERT_TRUE(read_pool(volume, {"pool"}, &pool).ok());
+  const uint64_t before = far.counts().bytes;
+  Analysis there;
+  ASSERT_TRUE(analyse(volume, pool, &there).ok());
+  expect_same(here, there);
+  const uint64_t headers = there.header_extents.size() * pool.superblocks[0].extent_bytes;
+  const uint64_t carried = far.counts().bytes - before - headers;
+  uint64_t appended = 0;
+  for (const SegmentState& segment : there.segments) appended += segment.end - kSegmentHeaderBytes;
+  EXPECT_GE(carried, appended);
+  EXPECT_LE(carried, appended + 4096 + 8 * pool.segments().size()) << "of " << pool.log_bytes();
+  far.fail_reads(1);
+  EXPECT_TRUE(analyse(volume, pool, &there).IsUnavailable());
 }
 
 // ---- bytes that were put where they do not belong

@@ -88,9 +88,9 @@ constexpr uint64_t kSlot = 0x8000, kRuns = 0x9000;
 constexpr uint64_t kRunsBytesMax = 8192;
 
 void read_all(const scale::Volume& volume, const Dnode& dnode) {
-  const Survey whole = survey(volume, dnode, dnode.lo(), dnode.hi());
-  for (const Entry& entry : whole.entries) BONSAI_CHECK(dnode.hi().above(entry.key));
   RunReader reader(volume);
+  const Survey whole = survey(&reader, dnode, dnode.lo(), dnode.hi());
+  for (const Entry& entry : whole.entries) BONSAI_CHECK(dnode.hi().above(entry.key));
   const std::unique_ptr<Dnode> uploaded = dnode.uploaded_copy(&reader);
   for (const Dnode* one : {&dnode, static_cast<const Dnode*>(uploaded.get())}) {
     if (one == nullptr) continue;

@@ -261,6 +261,11 @@ class LogOf final : public Log {
   Result roll(Stream& stream, Use use) {
     const uint32_t next = take_free(use);
     if (next == kNoSegment) return Result::kFull;
+    // Mode durable does without, since its records do not wait in the segment for a flush.
+    if (!volume_.open_blank(config_.segments[next], config_.segment_bytes).ok() && config_.buffered) {
+      give_free(next);
+      return Result::kFull;
+    }
     const uint32_t last = stream.segment;
     BONSAI_INVARIANT(next != last && stream.records >= 0);
     const int64_t last_records = stream.records;
@@ -271,8 +276,34 @@ class LogOf final : public Log {
     enter(next);
     mark(&opened_, &Marks::opened, table_[next].sequence);
     if (!volume_.fence(kSiteSegmentEntryFence)) return Result::kFailed;
-    if (last != kNoSegment) drop_bias(last, last_records);
+    if (last != kNoSegment) {
+      let_go(last);
+      drop_bias(last, last_records);
+    }
     return Result::kOk;
+  }
+
+  // Ends the residence of a sealed segment, which this thread has fenced. Requires: it cannot become free yet. Mode
+  // buffered: an epoch's closer may have begun to flush it, so it stays until one that begins later has fenced. That is
+  // before the segment becomes free, which waits for the same closer.
+  void let_go(uint32_t segment) {
+    if (!config_.buffered) return volume_.close_blank(config_.segments[segment], config_.segment_bytes);
+    const std::lock_guard lock(sealed_mutex_);
+    sealed_.push_back(segment);
+  }
+  [[nodiscard]] std::vector<uint32_t> take_sealed() {
+    const std::lock_guard lock(sealed_mutex_);
+    return std::exchange(sealed_, {});
+  }
+
+  // Starts to note that a free segment has no records. They are dead, so that recovery need not read them. The caller
+  // fences.
+  void empty(uint32_t segment) {
+    const Addr at = config_.entries[segment];
+    const std::optional<uint64_t> sequence = load_word(volume_, at + offsetof(SegmentEntry, sequence));
+    const std::optional<uint64_t> end = load_word(volume_, at + offsetof(SegmentEntry, end), sequence.value_or(0));
+    if (!sequence || !end || *end == segment_end(kSegmentHeaderBytes, true)) return;
+    seal_at(segment, *sequence, kSegmentHeaderBytes);
   }
 
   // Starts to write the end of the stream's segment (and, buffered, the bytes that were not flushed yet). The caller
@@ -283,13 +314,13 @@ class LogOf final : public Log {
       volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteSegmentFlush);
       if (!volume_.fence(kSiteSegmentFlushFence)) return false;
     }
-    seal_at(stream.segment, stream.offset);
+    seal_at(stream.segment, table_[stream.segment].sequence, stream.offset);
     return true;
   }
 
-  void seal_at(uint32_t segment, uint64_t end) {
+  void seal_at(uint32_t segment, uint64_t sequence, uint64_t end) {
     const Addr entry = config_.entries[segment];
-    store_word(volume_, entry + offsetof(SegmentEntry, end), segment_end(end, true), table_[segment].sequence);
+    store_word(volume_, entry + offsetof(SegmentEntry, end), segment_end(end, true), sequence);
     volume_.flush(entry, sizeof(SegmentEntry), kSiteSegmentSeal);
   }
 
@@ -309,8 +340,8 @@ class LogOf final : public Log {
     BONSAI_INVARIANT(sequence > table_[segment].sequence);
     table_[segment].sequence = sequence;
     table_[segment].live.store(kOpenBias, std::memory_order_relaxed);
-    store_word(volume_, config_.segments[segment], sequence);
-    volume_.flush(config_.segments[segment], sizeof(uint64_t), kSiteSegmentOpen);
+    const uint64_t word = checked_word(sequence, place_seed(volume_, config_.segments[segment]));
+    volume_.nt_copy(config_.segments[segment], &word, sizeof word, kSiteSegmentOpen);
   }
 
   // The second half of an opening. The caller fences, and then appends.
@@ -365,6 +396,8 @@ class LogOf final : public Log {
   std::vector<Stream> streams_;
   base::YieldingMutex close_mutex_{"close epoch"};  // one closer at a time; never taken by an append
   base::YieldingMutex marks_mutex_{"log marks"};
+  std::mutex sealed_mutex_;
+  std::vector<uint32_t> sealed_;               // under it: segments that are resident until the next epoch is closed
   uint64_t begun_ = 0, opened_ = 0;            // under it: the marks
   uint64_t window_begin_ns_ = base::now_ns();  // of the oldest epoch that is not closed; under it, as the next
   bool window_has_updates_ = false;
@@ -408,7 +441,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
   }
   if (!volume_.fence(kSiteShareFence)) return Result::kFailed;
   // Only now: a sealed share states that all of them were durable.
-  for (size_t i = 0; i < shares.size(); ++i) seal_at(segments[i], ends[i]);
+  for (size_t i = 0; i < shares.size(); ++i) seal_at(segments[i], table_[segments[i]].sequence, ends[i]);
   if (!volume_.fence(kSiteShareSealFence)) return Result::kFailed;
   const uint32_t home = segments.front();
   table_[home].others.assign(segments.begin() + 1, segments.end());
@@ -425,9 +458,11 @@ Status LogOf<Medium>::close_epoch() {
   const std::lock_guard lock(close_mutex_);
   const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
+  const std::vector<uint32_t> sealed = take_sealed();
   const bool all_flushed = flush_streams(closing);
   // Also if a stream was held: the next closer, perhaps another thread, relies on the flushed bytes.
   if (!volume_.fence(kSiteEpochFlushFence)) return volume_.health();
+  for (const uint32_t segment : sealed) volume_.close_blank(config_.segments[segment], config_.segment_bytes);
   if (!all_flushed || !note_flushed()) {
     return Status::Unavailable("the log's epoch could not be closed: a writer was preempted; try again");
   }
@@ -504,6 +539,7 @@ Status LogOf<Medium>::seal_all() {
   for (Stream& stream : streams_) {
     if (stream.segment != kNoSegment && !seal(stream)) return volume_.health();
   }
+  for (const uint32_t segment : free_segments()) empty(segment);
   if (!volume_.fence(kSiteSegmentSealFence)) return volume_.health();
   for (Stream& stream : streams_) {
     if (stream.segment == kNoSegment) continue;
@@ -514,53 +550,6 @@ Status LogOf<Medium>::seal_all() {
 }
 
 }  // namespace
-
-namespace {
-
-class NoLog final : public Log {
- public:
-  explicit NoLog(Config config) : Log(std::move(config)) {
-    // All segments count as free for callers that check how full the log is, and none is ever used up.
-    for (uint32_t i = 0; i < table_.size(); ++i) {
-      table_[i].live.store(kNeverDead, std::memory_order_relaxed);
-      give_free(i);
-    }
-  }
-
-  Result append(const Update&, Use, uint32_t* segment) override {
-    *segment = mine();
-    return Result::kOk;
-  }
-  Result append_batch(std::span<const Update>, Use, uint32_t* segment) override {
-    *segment = mine();
-    return Result::kOk;
-  }
-  Result append_shares(std::span<const Update>, std::span<const uint32_t> segments, uint32_t* segment) override {
-    for (const uint32_t each : segments) give_free(each);
-    *segment = mine();
-    return Result::kOk;
-  }
-  Status close_epoch() override { return Status::OK(); }
-  Status note_ends() override { return Status::OK(); }
-  Status seal_all() override { return Status::OK(); }
-
-  static constexpr size_t kSegments = 64;
-
- private:
-  static constexpr int64_t kNeverDead = INT64_MAX / 2;
-  static constexpr uint32_t kSegmentsPerLine = base::kLineBytes / sizeof(Segment);
-
-  // Threads count in lines of their own.
-  static uint32_t mine() { return base::thread_ordinal() * kSegmentsPerLine % kSegments; }
-};
-
-}  // namespace
-
-std::unique_ptr<Log> make_no_log(Log::Config config) {
-  config.segments.assign(NoLog::kSegments, Addr());
-  config.buffered = false;
-  return std::make_unique<NoLog>(std::move(config));
-}
 
 template <class Medium>
 std::unique_ptr<Log> make_log(scale::VolumeOf<Medium>& volume, Log::Config config) {

@@ -9,6 +9,8 @@
 //  - the log table on NVM names the sealed end of a segment, and for an open one a lower bound of its durable end, so
 //    that a damaged record before that bound is distinguished from a torn tail. It covers, in mode durable, all
 //    but at most the last note_bytes() and, after note_ends(), everything; in mode buffered, all closed epochs.
+//  - of the segments on far targets those that a stream has open are resident, at most, but for the ones that it sealed
+//    since the last epoch was closed.
 // Not promised: any order between streams, except epochs.
 //
 // A stream is held by one thread for the time of one append; there are more streams than cores, and a thread whose
@@ -133,8 +135,8 @@ class Log {
   [[nodiscard]] uint64_t window_us_max() const { return window_us_max_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t window_excesses() const { return window_excesses_.load(std::memory_order_relaxed); }
 
-  // Seals every open segment, so that the next recovery knows all ends. Requires: no append runs any more.
-  // Errors: IoError (the volume has failed).
+  // Seals every open segment, so that the next recovery knows all ends, and empties the free ones, so that it reads
+  // none of their records. Requires: no append runs any more. Errors: IoError (the volume has failed).
   [[nodiscard]] virtual Status seal_all() = 0;
 
   // Runs `action` once everything appended before the call is durable: at once in mode durable, when the current epoch
@@ -182,6 +184,8 @@ class Log {
   // Takes a free segment; kNoSegment when only the reserve (or nothing) is left.
   uint32_t take_free(Use use);
   void give_free(uint32_t segment);
+  // The free segments. Requires: no append runs.
+  [[nodiscard]] const std::vector<uint32_t>& free_segments() const { return free_; }
   // Runs the actions that waited for `epoch` or an earlier one.
   void epoch_closed(uint64_t epoch);
   // Notes that the updates of the last `ns` have just become durable. By one thread at a time.

@@ -65,7 +65,7 @@ TEST(Log, ARecordIsFencedBeforeAppendReturnsAndItsSegmentBefore) {
   uint32_t segment = kNoSegment;
   ASSERT_EQ(pool.rig.log->append(put("a", "1"), Use::kOrdinary, &segment), Result::kOk);
   const MemoryMedium& m = pool.medium;
-  EXPECT_LT(m.first('f', kSiteSegmentOpen), m.first('|', kSiteSegmentOpenFence));
+  EXPECT_LT(m.first('n', kSiteSegmentOpen), m.first('|', kSiteSegmentOpenFence));
   EXPECT_LT(m.first('|', kSiteSegmentOpenFence), m.first('n', kSiteLogAppend));
   EXPECT_LT(m.first('n', kSiteLogAppend), m.first('|', kSiteLogAppendFence));
   EXPECT_EQ(m.first('|', kSiteLogAppendFence), m.events().size() - 1);

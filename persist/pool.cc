@@ -84,10 +84,10 @@ Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& s
   return volume.fence(kSiteSuperblockFence) ? Status::OK() : volume.health();
 }
 
-// Makes all before the data area resident.
+// Makes all before the log segments resident.
 Status fetch_heads(const scale::Volume& volume, const Pool& pool) {
   std::vector<scale::Volume::Range> heads;
-  for (const Superblock& sb : pool.superblocks) heads.push_back({Addr(sb.target_index, 0), sb.data_offset});
+  for (const Superblock& sb : pool.superblocks) heads.push_back({Addr(sb.target_index, 0), sb.log_offset});
   return volume.fetch(heads);
 }
 
@@ -411,7 +411,8 @@ Status write_clean_state(scale::Volume& volume, const Pool& pool) {
   for (const Superblock& sb : pool.superblocks) add_headers(volume, sb, &summary);
   const std::vector<Addr> segments = pool.segments(), entries = pool.entries();
   for (size_t i = 0; i < segments.size(); ++i) {
-    const uint64_t sequence = load_word(volume, segments[i]).value_or(0);
+    // The segment's word has the same sequence, since no opening is under way.
+    const uint64_t sequence = load_word(volume, entries[i] + offsetof(SegmentEntry, sequence)).value_or(0);
     const uint64_t end = load_word(volume, entries[i] + offsetof(SegmentEntry, end), sequence).value_or(0);
     summary.add_segment(volume, segments[i], sequence, end >> 1, (end & 1) != 0);
   }

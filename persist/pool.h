@@ -80,7 +80,7 @@ bool is_unfinished(std::span<const std::byte> first_bytes);
 bool holds_no_pool(const scale::Volume& volume, size_t target);
 
 // Reads and verifies the superblocks, and binds the volume to the pool and its layout. `paths` name the targets in
-// messages. Afterwards all bytes before the data area are resident: superblocks, state, tables and log. A pool of an
+// messages. Afterwards all bytes before the log segments are resident: superblocks, state and tables. A pool of an
 // older version is read as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer
 // version), Corruption (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one:
 // opening.h), Unavailable, those of Volume::lay_out().

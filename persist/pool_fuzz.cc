@@ -100,7 +100,8 @@ void reseal(MemoryMedium* medium, Kind kind, uint64_t offset) {
 
 void read_all(const Rig& rig) {
   for (const Tile& tile : rig.analysis.tiles) {
-    static_cast<void>(survey(rig.volume, *rig.analysis.dnodes[tile.dnode], tile.lo, tile.hi));
+    RunReader reader(rig.volume);
+    static_cast<void>(survey(&reader, *rig.analysis.dnodes[tile.dnode], tile.lo, tile.hi));
   }
   static_cast<void>(testing::analysed_content(rig));
 }

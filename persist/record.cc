@@ -50,8 +50,11 @@ class Reader {
   Reader(const std::byte* begin, uint64_t room) : begin_(begin), at_(begin), end_(begin + room) {}
   [[nodiscard]] bool good() const { return good_; }
   [[nodiscard]] uint64_t done() const { return static_cast<uint64_t>(at_ - begin_); }
+  // The bytes that it went outside for; 0: it has not gone.
+  [[nodiscard]] uint64_t missed() const { return missed_; }
   bool bytes(uint64_t n, std::string_view* out) {
-    if (!good_ || n > static_cast<uint64_t>(end_ - at_)) return good_ = false;
+    if (good_ && n > static_cast<uint64_t>(end_ - at_)) missed_ = base::add_sizes(done(), n), good_ = false;
+    if (!good_) return false;
     *out = {reinterpret_cast<const char*>(at_), n};
     at_ += n;
     return true;
@@ -94,6 +97,7 @@ class Reader {
   const std::byte* begin_;
   const std::byte* at_;
   const std::byte* end_;
+  uint64_t missed_ = 0;
   bool good_ = true;
 };
 
@@ -180,6 +184,7 @@ uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out) {
 
 bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   updates.clear();
+  bytes = kRecordBytesMin;
   if (room < kRecordBytesMin) return false;
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);
@@ -188,16 +193,20 @@ bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   kind = static_cast<RecordKind>(tag & kTagKindMask);
   uint64_t count = 0;
   std::string_view payload;
+  const auto fails = [&] {
+    if (reader.missed() != 0) bytes = round_up(base::add_sizes(kCrcBytes, reader.missed()), 8);
+    return false;
+  };
   if (update_tag(tag)) {
     updates.emplace_back();
-    if (!reader.part(tag, &updates.back())) return false;
+    if (!reader.part(tag, &updates.back())) return fails();
   } else if (tag_is(tag, RecordKind::kBatch) || tag_is(tag, RecordKind::kShare)) {
     const uint64_t payload_bytes = reader.number();
     count = reader.number();
     if (kind == RecordKind::kShare) share = {reader.number(), reader.number()};
-    if (!reader.bytes(payload_bytes, &payload)) return false;
+    if (!reader.bytes(payload_bytes, &payload)) return fails();
   } else if (tag_is(tag, RecordKind::kEpoch)) {
-    if (!reader.bytes(sizeof epoch, &payload)) return false;
+    if (!reader.bytes(sizeof epoch, &payload)) return fails();
     std::memcpy(&epoch, payload.data(), sizeof epoch);
   } else {
     return false;

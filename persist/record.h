@@ -71,7 +71,7 @@ struct RecordView {
   std::vector<Update> updates;  // of the other kinds
 
   // Reads the record at `at` with `room` bytes to the end. False unless the checksum and all bounds hold;
-  // safe on arbitrary bytes.
+  // safe on arbitrary bytes. If it is false and `bytes` is above `room`, a record of at least `bytes` may begin there.
   [[nodiscard]] bool parse(const std::byte* at, uint64_t room, uint32_t seed);
 };
 

@@ -72,6 +72,30 @@ TEST(Record, AnUpdateComesBack) {
   }
 }
 
+// A reader of a part of a record learns that there may be more of it, and never asks for more than the record has.
+TEST(Record, ASmallRoomSaysHowMuchIsMissing) {
+  const std::string key(300, 'k'), value(2000, 'v');
+  std::vector<Update> batch;
+  for (int i = 0; i < 20; ++i) batch.push_back(make_update(key, value));
+  std::vector<std::byte> epoch(kEpochRecordBytes);
+  encode_epoch(17, kSeed, epoch.data());
+  for (const std::vector<std::byte>& bytes :
+       {encoded(make_update(key, value)), encoded(make_update("12345678", "12345678")), encoded(batch), epoch}) {
+    RecordView view;
+    size_t steps = 0;
+    for (size_t room = 0; !view.parse(bytes.data(), room, kSeed); ++steps) {
+      ASSERT_GT(view.bytes, room);
+      ASSERT_LE(view.bytes, bytes.size());
+      room = view.bytes;
+    }
+    EXPECT_LE(steps, 20U);
+    std::vector<std::byte> damaged = bytes;
+    damaged[4] = std::byte{0xff};  // no such tag
+    EXPECT_FALSE(view.parse(damaged.data(), 16, kSeed));
+    EXPECT_LE(view.bytes, 16U) << "more bytes would change nothing";
+  }
+}
+
 // The log's overhead: crc, tag, token and generation are 8 bytes beside a key and a value of 8 bytes.
 TEST(Record, IsSmall) {
   Update update = make_update("12345678", "12345678");

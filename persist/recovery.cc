@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "persist/dnode_cursor.h"
 #include "persist/large.h"
-#include "persist/run_reader.h"
+#include "persist/runs_ahead.h"
 #include "persist/sites.h"
 #include "persist/words.h"
 
@@ -63,32 +62,14 @@ class Claimer {
     return Status::OK();
   }
 
-  // Reads what names large values in tiles from `first` on, in one list; returns the first whose it did not.
-  size_t read_ahead(size_t first, RunReader* reader) {
-    constexpr uint64_t kTogetherBytes = uint64_t{1} << 20;
-    size_t i = first;
-    for (uint64_t bytes = 0; i < a_.tiles.size() && bytes < kTogetherBytes; ++i) {
-      const Dnode& dnode = *a_.dnodes[a_.tiles[i].dnode];
-      if (!dnode.has_large()) continue;
-      for (const RunDesc& run : dnode.runs()) {
-        reader->expect(run);
-        bytes += run.bytes;
-      }
-    }
-    static_cast<void>(reader->wait());  // what did not come is asked for again, and reported then
-    return i;
-  }
-
   // Claims the large values of dnodes that are live on a part of their range only, within that part.
   Status claim_large_values() {
-    std::optional<RunReader> reader;
-    size_t read = 0;
+    RunsAhead ahead(store_.volume(), a_, /*only_large=*/true);
     for (size_t i = 0; i < a_.tiles.size(); ++i) {
       const Tile& tile = a_.tiles[i];
       const Dnode& dnode = *a_.dnodes[tile.dnode];
       if (dnode.has_large()) {
-        if (read <= i) read = read_ahead(i, &reader.emplace(store_.volume()));
-        DnodeCursor cursor(&*reader, dnode);
+        DnodeCursor cursor(&ahead.of(i), dnode);
         for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
           if (cursor.entry().large) BONSAI_RETURN_IF_ERROR(claim_large(large_ref(cursor.entry().value)));
         }
@@ -143,7 +124,6 @@ class Recovery {
   // It writes the bytes again, since a file's pages whose write-back failed are not written back otherwise. Runs and
   // large values were durable before a reference to them was stored.
   Status write_again() {
-    const std::vector<Addr> segments = pool_.segments();
     for (const Superblock& sb : pool_.superblocks) {
       const uint64_t target = sb.target_index;
       for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_again({target, copy * kPageBytes}, sizeof sb);
@@ -154,24 +134,56 @@ class Recovery {
     for (const Analysis::HeaderExtent& extent : a_.header_extents) {
       write_again(extent.at, pool_.superblocks[0].extent_bytes);
     }
-    for (const Addr entry : pool_.entries()) write_again(entry, sizeof(SegmentEntry));
-    for (size_t i = 0; i < segments.size(); ++i) {
-      const SegmentState& segment = a_.segments[i];
-      if (segment.sequence == 0) continue;
-      write_again(segments[i], sizeof(uint64_t));
-      if (segment.noted < segment.end) write_again(segments[i] + segment.noted, segment.end - segment.noted);
-    }
+    for (const Addr entry : pool_.entries()) write_entry_again(entry);
+    BONSAI_RETURN_IF_ERROR(write_segments_again());
     return store_.volume().fence(kSiteRecoveredFence) ? Status::OK() : store_.volume().health();
   }
 
-  void write_again(Addr at, uint64_t bytes) {
+  // Their words are known; the records after a noted end are read again.
+  Status write_segments_again() {
+    constexpr uint64_t kTogetherBytes = uint64_t{1} << 20;
     scale::Volume& volume = store_.volume();
+    const std::vector<Addr> segments = pool_.segments();
+    for (size_t i = 0; i < segments.size();) {
+      scale::ReadBatch reads(volume);
+      std::vector<scale::Volume::Range> tails;
+      std::vector<const std::byte*> read;
+      for (uint64_t bytes = 0; i < segments.size() && bytes < kTogetherBytes; ++i) {
+        const SegmentState& segment = a_.segments[i];
+        if (segment.sequence == 0) continue;
+        const uint64_t word = checked_word(segment.sequence, place_seed(volume, segments[i]));
+        write_again(segments[i], reinterpret_cast<const std::byte*>(&word), sizeof word);
+        if (segment.noted >= segment.end) continue;
+        const uint64_t begin = segment.noted / 8 * 8, end = round_up(segment.end, 8);
+        tails.push_back({segments[i] + begin, end - begin});
+        read.push_back(reads.issue(tails.back().at, tails.back().bytes));
+        bytes += tails.back().bytes;
+      }
+      BONSAI_RETURN_IF_ERROR(reads.wait());
+      for (size_t j = 0; j < tails.size(); ++j) write_again(tails[j].at, read[j], tails[j].bytes);
+    }
+    return Status::OK();
+  }
+
+  // In the order of store_entry(): words that are copied past the cache could change places.
+  void write_entry_again(Addr entry) {
+    scale::Volume& volume = store_.volume();
+    for (const uint64_t word : {offsetof(SegmentEntry, end), offsetof(SegmentEntry, sequence)}) {
+      volume.store8(entry + word, load8(volume, entry + word));
+    }
+    volume.flush(entry, sizeof(SegmentEntry), kSiteRecoveredEntry);
+  }
+
+  void write_again(Addr at, uint64_t bytes) {
+    const scale::Volume& volume = store_.volume();
     for (uint64_t piece = 0; bytes > 0; at = at + piece, bytes -= piece) {
       piece = volume.piece_bytes(at, bytes);
-      again_.assign(volume.resident(at), volume.resident(at) + piece);
-      volume.copy(at, again_.data(), piece);
-      volume.flush(at, piece, kSiteRecovered);
+      write_again(at, volume.resident(at), piece);
     }
+  }
+  void write_again(Addr at, const std::byte* from, uint64_t bytes) {
+    again_.assign(from, from + bytes);
+    store_.volume().nt_copy(at, again_.data(), bytes, kSiteRecovered);
   }
 
   // A header that a crash has torn, or left under the mark of the slot's last owner, was never committed and may have

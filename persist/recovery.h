@@ -23,7 +23,7 @@ namespace bonsai::persist {
 
 struct RecoveredRange {
   std::unique_ptr<Dnode> dnode;     // live on its whole range
-  std::vector<LiveRecord> records;  // newer updates, sorted by key; views into the log
+  std::vector<LiveRecord> records;  // newer updates, sorted by key; views into the log or into Analysis::kept
 };
 
 // Claims the space of everything that was found, and verifies what recover() will read, so that recover() finds no

@@ -52,6 +52,9 @@ class Shares : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(home, segments.front());
     EXPECT_GE(pool.rig.log->segments_free(), free + 1) << "what is not needed is free again";
     segments.resize(segments.size() - (pool.rig.log->segments_free() - free));
+    for (size_t i = 0; i < segments.size(); ++i) {  // so that tests can change them in place
+      ASSERT_TRUE(pool.rig.volume.fetch(place(i), pool.rig.log->segment_bytes()).ok());
+    }
   }
   // The content that an analysis finds; nothing if there is damage.
   std::optional<Content> content() {

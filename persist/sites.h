@@ -28,6 +28,7 @@ inline constexpr base::Site kSiteExtentSlotsFence{"extent.slots.fence"};
 inline constexpr base::Site kSiteExtent{"extent.claim"};
 inline constexpr base::Site kSiteExtentFence{"extent.claim.fence"};
 inline constexpr base::Site kSiteRecovered{"recovery.again"};
+inline constexpr base::Site kSiteRecoveredEntry{"recovery.again.entry"};
 inline constexpr base::Site kSiteRecoveredFence{"recovery.again.fence"};
 inline constexpr base::Site kSiteExtentRepair{"extent.repair"};
 inline constexpr base::Site kSiteExtentRepairFence{"extent.repair.fence"};

@@ -12,14 +12,13 @@ namespace {
 
 class Surveyor {
  public:
-  Surveyor(const scale::Volume& volume, const Dnode& dnode, const Fence& lo, const Fence& hi, Survey* out)
-      : volume_(volume), dnode_(dnode), lo_(lo), hi_(hi), out_(*out) {}
+  Surveyor(RunReader* reader, const Dnode& dnode, const Fence& lo, const Fence& hi, Survey* out)
+      : reader_(*reader), dnode_(dnode), lo_(lo), hi_(hi), out_(*out) {}
 
   void run() {
-    out_.bytes = std::make_unique<RunReader>(volume_);
     std::vector<RunView> runs;
-    for (const RunDesc& run : dnode_.runs()) runs.push_back(out_.bytes->run(run));
-    out_.status = out_.bytes->wait();
+    for (const RunDesc& run : dnode_.runs()) runs.push_back(reader_.run(run));
+    out_.status = reader_.wait();
     if (!out_.status.ok()) return;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) read(*run);  // the newest is the last
     auto& entries = out_.entries;
@@ -63,7 +62,7 @@ class Surveyor {
     }
   }
 
-  const scale::Volume& volume_;
+  RunReader& reader_;
   const Dnode& dnode_;
   const Fence& lo_;
   const Fence& hi_;
@@ -72,9 +71,9 @@ class Surveyor {
 
 }  // namespace
 
-Survey survey(const scale::Volume& volume, const Dnode& dnode, const Fence& lo, const Fence& hi) {
+Survey survey(RunReader* reader, const Dnode& dnode, const Fence& lo, const Fence& hi) {
   Survey found;
-  Surveyor(volume, dnode, lo, hi, &found).run();
+  Surveyor(reader, dnode, lo, hi, &found).run();
   return found;
 }
 

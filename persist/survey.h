@@ -4,11 +4,10 @@
 #ifndef BONSAI_PERSIST_SURVEY_H_
 #define BONSAI_PERSIST_SURVEY_H_
 
-#include <memory>
 #include <vector>
 
 #include "persist/dnode.h"
-#include "scale/volume.h"
+#include "persist/run_reader.h"
 
 namespace bonsai::persist {
 
@@ -19,14 +18,15 @@ struct Survey {
     base::Fence lo, hi;
     scale::Addr where;
   };
-  std::vector<Entry> entries;        // the newest of each key that is not lost, in key order; tombstones included
-  std::vector<Lost> lost;            // in no order; may overlap
-  Status status;                     // Unavailable: the runs could not be read, and nothing is known
-  std::unique_ptr<RunReader> bytes;  // of the entries
+  // The newest of each key that is not lost, in key order; tombstones included. They are views, which stay as the
+  // reader's.
+  std::vector<Entry> entries;
+  std::vector<Lost> lost;  // in no order; may overlap
+  Status status;           // Unavailable: the runs could not be read, and nothing is known
 };
 
 // Looks at the keys of `dnode` in [lo, hi). Safe on damaged runs. Requires: the dnode is valid.
-Survey survey(const scale::Volume& volume, const Dnode& dnode, const base::Fence& lo, const base::Fence& hi);
+Survey survey(RunReader* reader, const Dnode& dnode, const base::Fence& lo, const base::Fence& hi);
 
 }  // namespace bonsai::persist
 

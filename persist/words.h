@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked words on a volume (format.h): read, verified against their pool and place, and stored. All are resident.
+// Checked words on a volume (format.h): read, verified against their pool and place, and stored. All are resident,
+// but for those of log segments.
 #ifndef BONSAI_PERSIST_WORDS_H_
 #define BONSAI_PERSIST_WORDS_H_
 
@@ -22,11 +23,23 @@ inline uint64_t load8(const scale::Volume& volume, scale::Addr at) {
   return word;
 }
 
-// `tie` binds the word to more than its place. Requires, as all below: the word is in its target.
-inline std::optional<uint64_t> load_word(const scale::Volume& volume, scale::Addr at, uint64_t tie = 0) {
-  const uint64_t word = load8(volume, at);
+// The value of a word that was read at `at`. `tie` binds the word to more than its place.
+inline std::optional<uint64_t> value_of_word(const scale::Volume& volume, scale::Addr at, uint64_t word,
+                                             uint64_t tie = 0) {
   if (!checked_word_ok(word, place_seed(volume, at) + tie)) return std::nullopt;
   return word & kCheckedWordMax;
+}
+// Requires, as all below: the word is in its target, and resident.
+inline std::optional<uint64_t> load_word(const scale::Volume& volume, scale::Addr at, uint64_t tie = 0) {
+  return value_of_word(volume, at, load8(volume, at), tie);
+}
+
+// The opening of a segment that has no records, by its entry in the log table. None: it may have records, or the entry
+// fails its check.
+inline std::optional<uint64_t> sequence_of_empty(const scale::Volume& volume, scale::Addr entry) {
+  const std::optional<uint64_t> sequence = load_word(volume, entry + offsetof(SegmentEntry, sequence));
+  const std::optional<uint64_t> end = load_word(volume, entry + offsetof(SegmentEntry, end), sequence.value_or(0));
+  return end == segment_end(kSegmentHeaderBytes, true) ? sequence : std::nullopt;
 }
 
 // The caller flushes and fences. Requires: value <= kCheckedWordMax.

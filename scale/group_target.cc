@@ -384,19 +384,28 @@ Status GroupTarget::make_all_equal() {
   return Status::OK();
 }
 
-// Reads from one member alone: unacknowledged bytes may differ.
+// Reads from one member alone: unacknowledged bytes may differ. No other owner gets the group while enough of those
+// that are in sync grant their leases.
 Status GroupTarget::open_read_only() {
   bool found = taken() != 0;
   if (!found) BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
   if (!found) return Status::IoError(name() + " does not exist");
   BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
+  std::vector<Leases::Key> in_sync;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].is_named) {
+      in_sync.push_back(target(i));
+    } else {
+      give_back(i);
+    }
+  }
+  links_.leases().make_group(in_sync, newest_.page.needed);
   bytes_ = link_->pool(*source->number).region.bytes;
   if (are_known_equal()) BONSAI_RETURN_IF_ERROR(check_equal());
-  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_, /*shared=*/true));
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_));
   medium_text_ = link_->pool(*source->number).text;
   emulated_ = link_->pool(*source->number).emulated;
-  product_ = std::make_unique<base::ProductMedium>(medium_->view(), medium_->bytes(), PersistenceDomain::kAdr);
   return Status::OK();
 }
 

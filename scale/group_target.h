@@ -46,9 +46,8 @@ class GroupTarget final : public Target {
   Status open(uint64_t grow_bytes) override;
   Status open_read_only() override;
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
-  [[nodiscard]] base::ProductMedium* product() override { return product_.get(); }
+  [[nodiscard]] base::ProductMedium* product() override { return nullptr; }
   [[nodiscard]] base::HookedMedium* hooked() override { return medium_.get(); }
-  [[nodiscard]] base::FarReads* far() override { return medium_.get(); }
   [[nodiscard]] bool enlarged() const override { return bytes_before_ != 0; }
   void shrink_back() override;
   Status complete() override;
@@ -98,7 +97,6 @@ class GroupTarget final : public Target {
   uint64_t bytes_ = 0, bytes_before_ = 0;
   Group* group_ = nullptr;  // once it is used
   std::unique_ptr<RemoteMedium> medium_;
-  std::unique_ptr<base::ProductMedium> product_;  // over what of it is resident, for reading
 };
 
 }  // namespace bonsai::scale

@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "scale/group_page.h"
 #include "scale/pool_owner.h"
+#include "scale/pool_requests.h"
 #include "scale/read_batch.h"
 #include "scale/target.h"
 #include "scale/testing/serving_nodes.h"
@@ -31,6 +32,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kGroupBytes = uint64_t{1} << 20, kResidentBytes = 8 << 10;
 constexpr uint64_t kGroupMark = 0x4b52414d;
 constexpr uint64_t kMemberMs = 400;
+constexpr uint64_t kLeaseMs = kOwnerLeaseNs / base::kNsPerMs + 100;  // after which none is valid
 inline constexpr base::Site kGroupSite{"group_test.write"};
 
 TEST(GroupNameTest, AGroupIsItsMembersAndHowManyAreNeeded) {
@@ -545,11 +547,31 @@ TEST_F(GroupTest, AMemberIsReadAloneAndAGroupFromOneMember) {
   for (const std::string& name : {nodes_.name(1, "p"), nodes_.group("p")}) {
     const auto read = targets(name);
     ASSERT_EQ("OK", read->open_read_only().ToString());
-    uint64_t word = 0;
-    std::memcpy(&word, read->product_volume()->resident(Addr(0, kCarriedAt)), sizeof word);
-    EXPECT_EQ(word, 5U);
+    volume_ = read->hooked_volume();
+    EXPECT_EQ(this->read(kCarriedAt), 5U);
+    EXPECT_EQ("OK", read->confirm_reads().ToString());
+    volume_.reset();
   }
   EXPECT_EQ(page_of(0).page.equal, 1) << "nothing was written";
+}
+
+// One member's lease proves nothing: the others are enough for another owner.
+TEST_F(GroupTest, WhatWasReadCountsWhileEnoughMembersGrantTheirLeases) {
+  create();
+  close();
+  TargetConfig quick = config();
+  quick.limit_ms = 500;
+  Targets read(quick);
+  TargetName name;
+  ASSERT_EQ("OK", parse_target_name(nodes_.group("p"), &name).ToString());
+  ASSERT_EQ("OK", read.add(name).ToString());
+  ASSERT_EQ("OK", read.open_read_only().ToString());
+  nodes_[0].end();
+  base::sleep_ms(kLeaseMs);
+  EXPECT_EQ("OK", read.confirm_reads().ToString());
+  nodes_[1].end();
+  base::sleep_ms(kLeaseMs);
+  EXPECT_TRUE(read.confirm_reads().IsUnavailable());
 }
 
 TEST_F(GroupTest, AGroupGrowsAndIsRemovedAsAWhole) {

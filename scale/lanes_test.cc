@@ -177,5 +177,37 @@ TEST(MirrorTest, HoldsWhatWasReadAndNoMore) {
   EXPECT_FALSE(mirror->contains(mirror->addresses().data() + kBytes));
 }
 
+TEST(MirrorTest, BlankRangesAreThereAtOnceAndGoAgain) {
+  rdma::ShmNetwork network;
+  std::shared_ptr<Mirror> mirror;
+  constexpr uint64_t kBytes = 131'072, kRange = 16'384;
+  ASSERT_EQ("OK", Mirror::make(network.make_fabric(), "shm://node/p", kBytes, &mirror).ToString());
+  std::vector<base::FarReads::Piece> pieces;
+  ASSERT_EQ("OK", mirror->open(0, 8, &pieces).ToString());
+  mirror->close(pieces);
+  std::byte* const first = mirror->addresses().data() + kRange;
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ("OK", mirror->open_blank(kRange, kRange).ToString());
+    EXPECT_TRUE(mirror->resident(kRange, kRange));
+    EXPECT_EQ(mirror->slice(kRange, kRange).bytes(), kRange);
+    EXPECT_EQ(mirror->resident_bytes(), 4'096u + kRange);
+    EXPECT_EQ(*first, std::byte{0}) << "memory of its own";
+    *first = std::byte{1};
+    ASSERT_EQ("OK", mirror->open_blank(kRange, kRange).ToString());
+    EXPECT_EQ(*first, std::byte{1}) << "what is resident stays";
+    mirror->close_blank(kRange, kRange);
+    EXPECT_EQ(mirror->slice(kRange, 8).bytes(), 0u);
+    EXPECT_EQ(mirror->resident_bytes(), 4'096u);
+  }
+  EXPECT_DEATH(*first = std::byte{1}, "");
+  mirror->close_blank(kRange, kRange);
+  mirror->close_blank(0, kRange);
+  EXPECT_TRUE(mirror->resident(0, 4'096)) << "not that range, and it was read";
+  pieces.clear();
+  ASSERT_EQ("OK", mirror->open(2 * kRange, 8, &pieces).ToString());
+  ASSERT_EQ("OK", mirror->open_blank(2 * kRange, kRange).ToString()) << "a read of a part of it has failed";
+  EXPECT_TRUE(mirror->resident(2 * kRange, 8));
+}
+
 }  // namespace
 }  // namespace bonsai::scale

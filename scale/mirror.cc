@@ -21,9 +21,9 @@ uint64_t to_pages(uint64_t bytes) { return base::round_up(bytes, kPageBytes); }
 }  // namespace
 
 Status Mirror::make(std::shared_ptr<rdma::Fabric> fabric, const std::string& name, uint64_t bytes,
-                    std::shared_ptr<Mirror>* mirror, bool shared) {
-  const int flags = (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* const at = ::mmap(nullptr, to_pages(bytes), PROT_NONE, flags, -1, 0);
+                    std::shared_ptr<Mirror>* mirror) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const at = ::mmap(nullptr, to_pages(bytes), PROT_NONE, kFlags, -1, 0);
   if (at == MAP_FAILED) {
     return Status::NoSpace("no addresses for the " + std::to_string(bytes) + " bytes of " + name +
                            "; raise the limit of address space (ulimit -v)");
@@ -42,20 +42,56 @@ Status Mirror::open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Pie
   const uint64_t end = std::min(to_pages(offset + n), static_cast<uint64_t>(addresses_.size()));
   const std::lock_guard lock(mutex_);
   for (uint64_t at = offset / kPageBytes * kPageBytes; at < end;) {
-    auto known = ranges_.upper_bound(at);
-    const uint64_t gap_end = known != ranges_.end() ? std::min(end, known->first) : end;
-    const bool inside = known != ranges_.begin() && at < std::prev(known)->first + std::prev(known)->second.bytes();
-    if (!inside) BONSAI_RETURN_IF_ERROR(open_gap(at, gap_end - at));
-    known = std::prev(ranges_.upper_bound(at));
+    Ranges::iterator known;
+    BONSAI_RETURN_IF_ERROR(open_range(at, end, &known));
     const std::span<std::byte> memory = known->second.region->memory();
-    std::erase_if(known->second.landing, [](const auto& token) { return token.expired(); });
-    if (!known->second.read && !known->second.landing.empty()) {
-      return Status::Unavailable("an earlier read of " + name_ + " has not ended yet; try again later");
-    }
     if (!known->second.read) pieces->push_back({known->first, memory.data(), memory.size()});
     at = known->first + to_pages(memory.size());
   }
   return Status::OK();
+}
+
+// The range that contains `at`. If there is none, one is made, up to the next one or `end`. Requires: the mutex.
+Status Mirror::open_range(uint64_t at, uint64_t end, Ranges::iterator* range) {
+  auto known = ranges_.upper_bound(at);
+  const uint64_t gap_end = known != ranges_.end() ? std::min(end, known->first) : end;
+  const bool inside = known != ranges_.begin() && at < std::prev(known)->first + std::prev(known)->second.bytes();
+  if (!inside) BONSAI_RETURN_IF_ERROR(open_gap(at, gap_end - at));
+  known = std::prev(ranges_.upper_bound(at));
+  std::erase_if(known->second.landing, [](const auto& token) { return token.expired(); });
+  if (!known->second.read && !known->second.landing.empty()) {
+    return Status::Unavailable("an earlier read of " + name_ + " has not ended yet; try again later");
+  }
+  *range = known;
+  return Status::OK();
+}
+
+Status Mirror::open_blank(uint64_t offset, uint64_t n) {
+  BONSAI_CHECK(offset % kPageBytes == 0 && n % kPageBytes == 0);
+  BONSAI_CHECK(offset <= addresses_.size() && n <= addresses_.size() - offset);
+  const std::lock_guard lock(mutex_);
+  for (uint64_t at = offset; at < offset + n;) {
+    Ranges::iterator known;
+    BONSAI_RETURN_IF_ERROR(open_range(at, offset + n, &known));
+    known->second.read = true;
+    at = known->first + to_pages(known->second.bytes());
+  }
+  return Status::OK();
+}
+
+void Mirror::close_blank(uint64_t offset, uint64_t n) {
+  Ranges::node_type closed;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = ranges_.find(offset);
+    if (known == ranges_.end() || known->second.bytes() != n) return;
+    BONSAI_INVARIANT(known->second.landing.empty());  // it was never read (7)
+    closed = ranges_.extract(known);
+  }
+  closed.mapped().region.reset();  // without the mutex, since that asks the device
+  std::byte* const at = addresses_.data() + offset;
+  static_cast<void>(::madvise(at, n, MADV_DONTNEED));
+  static_cast<void>(::mprotect(at, n, PROT_NONE));  // if it is refused, the addresses stay accessible
 }
 
 // Requires: the mutex; nothing of it is open.

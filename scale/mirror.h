@@ -25,10 +25,9 @@ namespace bonsai::scale {
 
 class Mirror {
  public:
-  // Reserves the addresses; nothing can be touched yet. `name`: of the target, for messages. `shared`: its pages can be
-  // mapped once more (interleaved_views.h). Errors: NoSpace.
+  // Reserves the addresses; nothing can be touched yet. `name`: of the target, for messages. Errors: NoSpace.
   static Status make(std::shared_ptr<rdma::Fabric> fabric, const std::string& name, uint64_t bytes,
-                     std::shared_ptr<Mirror>* mirror, bool shared = false);
+                     std::shared_ptr<Mirror>* mirror);
   ~Mirror();
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
@@ -43,6 +42,9 @@ class Mirror {
   // Errors of open() besides NoSpace: Unavailable (an earlier READ of a range was given up and has not ended: it could
   // change bytes that were read again).
   void close(std::span<const base::FarReads::Piece> pieces);
+  // As base::FarReads::open_blank() and close_blank(). close_blank() leaves a range alone that is not just that one.
+  Status open_blank(uint64_t offset, uint64_t n);
+  void close_blank(uint64_t offset, uint64_t n);
   // Marks the pieces as being read until the last holder releases the token.
   [[nodiscard]] std::shared_ptr<const void> begin_landing(std::span<const base::FarReads::Piece> pieces);
 
@@ -65,6 +67,7 @@ class Mirror {
   Mirror(std::shared_ptr<rdma::Fabric> fabric, std::string name, std::span<std::byte> view)
       : fabric_(std::move(fabric)), name_(std::move(name)), addresses_(view) {}
   Status open_gap(uint64_t offset, uint64_t n);
+  Status open_range(uint64_t at, uint64_t end, Ranges::iterator* range);
   [[nodiscard]] Ranges::const_iterator before(uint64_t offset) const;
 
   const std::shared_ptr<rdma::Fabric> fabric_;

@@ -158,7 +158,10 @@ class Lister {
 
 Status next_pool(const std::string& folder, PoolOwners* owners, const std::string& after, ListedPool* pool) {
   struct stat file {};
-  if (::stat(folder.c_str(), &file) != 0) return base::os_error("read", folder, errno);
+  if (::stat(folder.c_str(), &file) != 0) {
+    if (errno != ENOENT) return base::os_error("read", folder, errno);
+    return Status::IoError("there is no folder " + folder + "; name one that holds pools, or a node");
+  }
   if (!S_ISDIR(file.st_mode)) return Status::IoError(folder + " is no folder; name one that holds pools");
   std::string next;
   for (const std::string& name : base::names_in(folder)) {
@@ -227,6 +230,7 @@ Status list_node(rdma::Fabric* fabric, const std::string& address, const rdma::S
 Status list_pools(const std::string& place, const std::string& secret_file, uint64_t limit_ms,
                   const std::function<bool(const std::string& path)>& is_pool, std::vector<ListedPool>* pools) {
   pools->clear();
+  if (place.empty()) return Status::InvalidArgument("no place is named; give a folder, shm://NODE or rdma://HOST:PORT");
   if (place.find("://") == std::string::npos) return list_folder(place, is_pool, pools);
   TargetName name;
   if (!parse_target_name(place + "/pool", &name).ok() || !name.is_remote()) {

@@ -145,7 +145,13 @@ TEST_F(PoolListTest, WrongPlacesSaySo) {
     EXPECT_TRUE(status.IsInvalidArgument()) << place << ": " << status.ToString();
   }
   EXPECT_TRUE(list("nosuch://node", &pools).IsNotSupported());
-  EXPECT_TRUE(list(scratch_.file("none"), &pools).IsIoError());
+  const Status none = list(scratch_.file("none"), &pools);
+  EXPECT_TRUE(none.IsIoError());
+  EXPECT_NE(none.message().find("there is no folder " + scratch_.file("none")), std::string_view::npos);
+  EXPECT_EQ(none.message().find("create"), std::string_view::npos) << "a place to look at is not to be made";
+  const Status unnamed = list("", &pools);
+  EXPECT_TRUE(unnamed.IsInvalidArgument());
+  EXPECT_NE(unnamed.message().find("give a folder"), std::string_view::npos) << unnamed.ToString();
   std::ofstream(scratch_.file("file")) << "x";
   const Status file = list(scratch_.file("file"), &pools);
   EXPECT_NE(file.message().find("is no folder"), std::string_view::npos) << file.ToString();

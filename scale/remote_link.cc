@@ -137,9 +137,9 @@ Status RemoteLink::resize(size_t target, uint64_t bytes) {
   return Status::OK();
 }
 
-Status RemoteLink::make_mirror(std::span<const size_t> members, bool shared, std::shared_ptr<Mirror>* mirror) {
+Status RemoteLink::make_mirror(std::span<const size_t> members, std::shared_ptr<Mirror>* mirror) {
   const LinkTarget& first = *targets_[members.front()];
-  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, first.state.name(), first.pool.region.bytes, mirror, shared));
+  BONSAI_RETURN_IF_ERROR(Mirror::make(fabric_, first.state.name(), first.pool.region.bytes, mirror));
   for (const size_t member : members) targets_[member]->mirror = *mirror;
   return Status::OK();
 }

@@ -100,9 +100,8 @@ class RemoteLink {
   [[nodiscard]] const ServedPool& pool(size_t target) const { return targets_[target]->pool; }
   // Why fences of the target fail; OK as long as none did.
   [[nodiscard]] Status status(size_t target) const { return targets_[target]->state.status(); }
-  // Makes the mirror of a target, or of a group's members. `shared`: as Mirror::make(). Requires: once per target, and
-  // after resize().
-  Status make_mirror(std::span<const size_t> members, bool shared, std::shared_ptr<Mirror>* mirror);
+  // Makes the mirror of a target, or of a group's members. Requires: once per target, and after resize().
+  Status make_mirror(std::span<const size_t> members, std::shared_ptr<Mirror>* mirror);
 
   [[nodiscard]] WriteLanes& writes() { return *writes_; }
   [[nodiscard]] ReadLanes& reads() { return *reads_; }

@@ -10,15 +10,14 @@
 
 namespace bonsai::scale {
 
-Status RemoteMedium::make(RemoteLink* link, std::span<const size_t> members, std::unique_ptr<RemoteMedium>* medium,
-                          bool shared) {
+Status RemoteMedium::make(RemoteLink* link, std::span<const size_t> members, std::unique_ptr<RemoteMedium>* medium) {
   const rdma::RemoteRegion& region = link->pool(members.front()).region;
   if (region.bytes > kPoolBytesMax || base::add_sizes(region.base, region.bytes) == UINT64_MAX) {
     return Status::Unavailable("a node offers a pool of " + std::to_string(region.bytes) +
                                " bytes, which none has; run the same version on both nodes");
   }
   std::shared_ptr<Mirror> mirror;
-  BONSAI_RETURN_IF_ERROR(link->make_mirror(members, shared, &mirror));
+  BONSAI_RETURN_IF_ERROR(link->make_mirror(members, &mirror));
   std::vector<LinkTarget*> targets;
   for (const size_t member : members) targets.push_back(link->target(member));
   medium->reset(new RemoteMedium(link, std::move(targets), std::move(mirror)));

@@ -29,14 +29,13 @@ namespace bonsai::scale {
 
 class RemoteMedium final : public base::HookedMedium, public base::FarReads {
  public:
-  // Requires: `target` was opened on the link, which outlives the medium. `shared`: as Mirror::make(). Errors: NoSpace
-  // (no addresses for the view).
-  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium, bool shared = false) {
-    return make(link, std::span(&target, 1), medium, shared);
+  // Requires: `target` was opened on the link, which outlives the medium. Errors: NoSpace (no addresses for the
+  // view).
+  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteMedium>* medium) {
+    return make(link, std::span(&target, 1), medium);
   }
   // The same for the members of a group, of equal sizes: what is stored goes to all, what is read comes from one.
-  static Status make(RemoteLink* link, std::span<const size_t> members, std::unique_ptr<RemoteMedium>* medium,
-                     bool shared = false);
+  static Status make(RemoteLink* link, std::span<const size_t> members, std::unique_ptr<RemoteMedium>* medium);
 
   // Requires, as copy() and flush(): the destination is resident.
   void store8(std::byte* dst, uint64_t value) override;
@@ -59,9 +58,12 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   [[nodiscard]] uint64_t limit_ms() const override { return limit_ms_; }
   [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
   void close_resident(std::span<const Piece> pieces) override { mirror_->close(pieces); }
-
-  // Bytes of this node's memory that its mirror uses.
-  [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
+  [[nodiscard]] Status open_blank(uint64_t offset, uint64_t n) override {
+    for (LinkTarget* const member : members_) member->places.give_up(offset, n);
+    return mirror_->open_blank(offset, n);
+  }
+  void close_blank(uint64_t offset, uint64_t n) override { mirror_->close_blank(offset, n); }
+  [[nodiscard]] uint64_t resident_bytes() const override { return mirror_->resident_bytes(); }
 
  private:
   RemoteMedium(RemoteLink* link, std::vector<LinkTarget*> members, std::shared_ptr<Mirror> mirror)

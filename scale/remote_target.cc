@@ -43,11 +43,10 @@ Status RemoteTarget::open_existing(const char* advice) {
   return Status::IoError(name() + " does not exist: its node serves no such pool" + advice);
 }
 
-// `shared`: its resident pages may be mapped once more, as a striped target's.
-Status RemoteTarget::make_medium(bool shared) {
+Status RemoteTarget::make_medium() {
   BONSAI_CHECK(link_ != nullptr && medium_ == nullptr);
   BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
-  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, number_, &medium_, shared));
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, number_, &medium_));
   medium_text_ = pool().text;
   emulated_ = pool().emulated;
   return Status::OK();
@@ -75,9 +74,7 @@ Status RemoteTarget::open(uint64_t grow_bytes) {
 
 Status RemoteTarget::open_read_only() {
   BONSAI_RETURN_IF_ERROR(open_existing(""));
-  BONSAI_RETURN_IF_ERROR(make_medium(/*shared=*/true));
-  product_ = std::make_unique<base::ProductMedium>(medium_->view(), medium_->bytes(), PersistenceDomain::kAdr);
-  return Status::OK();
+  return make_medium();
 }
 
 void RemoteTarget::shrink_back() {

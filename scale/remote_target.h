@@ -36,9 +36,8 @@ class RemoteTarget final : public Target {
   Status open(uint64_t grow_bytes) override;
   Status open_read_only() override;
   [[nodiscard]] uint64_t bytes() const override { return pool().region.bytes; }
-  [[nodiscard]] base::ProductMedium* product() override { return product_.get(); }
+  [[nodiscard]] base::ProductMedium* product() override { return nullptr; }
   [[nodiscard]] base::HookedMedium* hooked() override { return medium_.get(); }
-  [[nodiscard]] base::FarReads* far() override { return medium_.get(); }
   [[nodiscard]] bool enlarged() const override { return bytes_before_ != 0; }
   void shrink_back() override;
   Status complete() override { return link_->complete(number_); }
@@ -52,7 +51,7 @@ class RemoteTarget final : public Target {
   }
   Status ask(PoolOp op, uint64_t bytes, uint64_t mark);
   Status open_existing(const char* advice);
-  Status make_medium(bool shared = false);
+  Status make_medium();
 
   const TargetConfig& config_;
   RemoteLinks& links_;
@@ -60,7 +59,6 @@ class RemoteTarget final : public Target {
   size_t number_ = 0;           // of the target on its link
   uint64_t bytes_before_ = 0;   // if it was enlarged
   std::unique_ptr<RemoteMedium> medium_;
-  std::unique_ptr<base::ProductMedium> product_;  // over what of it is resident, for reading
 };
 
 }  // namespace bonsai::scale

@@ -34,6 +34,9 @@ class LoggedReads final : public base::FarReads {
     return Status::OK();
   }
   void close_resident(std::span<const Piece>) override { log_ += "close "; }
+  Status open_blank(uint64_t, uint64_t) override { return Status::OK(); }
+  void close_blank(uint64_t, uint64_t) override {}
+  uint64_t resident_bytes() const override { return 0; }
 
  private:
   const char name_;

@@ -7,7 +7,6 @@
 #include "scale/group_target.h"
 #include "scale/local_target.h"
 #include "scale/remote_target.h"
-#include "scale/residence.h"
 
 namespace bonsai::scale {
 namespace {
@@ -69,12 +68,11 @@ void Targets::add(TargetName name, std::unique_ptr<base::HookedMedium> medium) {
 }
 
 Status Targets::open_read_only() {
-  std::vector<FarRange> fetched;
-  for (const auto& target : targets_) {
-    BONSAI_RETURN_IF_ERROR(target->open_read_only());
-    if (target->far() != nullptr) fetched.push_back({target->far(), 0, target->bytes()});
-  }
-  BONSAI_RETURN_IF_ERROR(make_resident(fetched));
+  for (const auto& target : targets_) BONSAI_RETURN_IF_ERROR(target->open_read_only());
+  return Status::OK();
+}
+
+Status Targets::confirm_reads() const {
   return leases() == nullptr || leases()->valid() ? Status::OK() : leases()->await(config_.limit_ms);
 }
 

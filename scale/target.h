@@ -75,17 +75,15 @@ class Target {
   // Opens it for reading and writing, and enlarges it if it is smaller than `grow_bytes`. Errors: as create(), and
   // IoError (it does not exist).
   virtual Status open(uint64_t grow_bytes) = 0;
-  // Opens it for reading alone; product() then has its bytes. Errors: as open().
+  // Opens it for reading alone: nothing is written through its media. Errors: as open().
   virtual Status open_read_only() = 0;
 
   // Requires, as what follows: created or open.
   [[nodiscard]] virtual uint64_t bytes() const = 0;
   // The medium without virtual calls; null: the target needs hooked(). The target owns its media.
   [[nodiscard]] virtual base::ProductMedium* product() = 0;
-  // The medium with the virtual interface. Requires: not open_read_only().
+  // The medium with the virtual interface.
   [[nodiscard]] virtual base::HookedMedium* hooked() = 0;
-  // The reads that bring bytes to product() after open_read_only(); null: all bytes are there.
-  [[nodiscard]] virtual base::FarReads* far() { return nullptr; }
   // The stamp of results, as base::Media.
   [[nodiscard]] const std::string& medium_text() const { return medium_text_; }
   [[nodiscard]] bool emulated() const { return emulated_; }
@@ -135,9 +133,11 @@ class Targets {
   [[nodiscard]] Target& back() const { return *targets_.back(); }
   void pop_back() { targets_.pop_back(); }
 
-  // Target::open_read_only() of all. Those that are not mapped are fetched whole, all at once. Errors: those,
-  // Unavailable, NoSpace.
+  // Target::open_read_only() of all.
   Status open_read_only();
+  // OK: no other owner has had the pool until now, so that what was read is the pool's content. Requires: open. Errors:
+  // Unavailable.
+  Status confirm_reads() const;
   // Target::complete() of all. After an error some have their names, and the caller removes all.
   Status complete();
 

@@ -13,6 +13,7 @@
 
 #include "base/testing/temp_folder.h"
 #include "base/units.h"
+#include "scale/read_batch.h"
 #include "testing/served.h"
 
 namespace bonsai::scale {
@@ -99,9 +100,14 @@ TEST_P(TargetTest, WhatIsWrittenToItsMediumIsReadFromIt) {
   }
   const auto read = targets(name_of("a") + "," + name_of("b"));
   ASSERT_EQ("OK", read->open_read_only().ToString());
-  const auto volume = read->product_volume();
-  EXPECT_EQ(0, std::memcmp(volume->resident(Addr(1, kMadeBytes / 2)), content, sizeof content));
-  EXPECT_FALSE(volume->has_far());
+  EXPECT_EQ(read->need_hooks(), GetParam());
+  const auto volume = read->hooked_volume();
+  EXPECT_EQ(volume->has_far(), GetParam());
+  ReadBatch reads(*volume);
+  const std::byte* const at = reads.issue(Addr(1, kMadeBytes / 2), sizeof content);
+  ASSERT_EQ("OK", reads.wait().ToString());
+  EXPECT_EQ(0, std::memcmp(at, content, sizeof content));
+  EXPECT_EQ("OK", read->confirm_reads().ToString());
 }
 
 TEST_P(TargetTest, AnEnlargedOneGetsItsSizeBack) {

@@ -64,6 +64,12 @@ Status Volume::fetch(std::span<const Range> ranges) const {
   return note_lost(static_cast<size_t>(std::find(far_.begin(), far_.end(), failed) - far_.begin()), status);
 }
 
+uint64_t Volume::resident_bytes() const {
+  uint64_t bytes = 0;
+  for (const base::FarReads* far : far_) bytes += far == nullptr ? 0 : far->resident_bytes();
+  return bytes;
+}
+
 void Volume::give_up(const char* why) {
   const char* none = nullptr;
   given_up_.compare_exchange_strong(none, why);

@@ -75,6 +75,18 @@ class Volume {
     const Range range{at, bytes};
     return fetch({&range, 1});
   }
+  // On a far target: makes whole pages resident that are to be written anew, without reading them; ends that, and gives
+  // their memory back. As base::FarReads::open_blank() and close_blank(). No effect on a mapped target. Requires: the
+  // layout does not move them.
+  [[nodiscard]] Status open_blank(Addr at, uint64_t bytes) const {
+    base::FarReads* const far = far_[at.target()];
+    return far == nullptr ? Status::OK() : far->open_blank(at.offset(), bytes);
+  }
+  void close_blank(Addr at, uint64_t bytes) const {
+    if (base::FarReads* const far = far_[at.target()]; far != nullptr) far->close_blank(at.offset(), bytes);
+  }
+  // Bytes of this node's memory for what is resident of far targets.
+  [[nodiscard]] uint64_t resident_bytes() const;
   // The reads of a far target, by places; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
   [[nodiscard]] bool has_far() const { return has_far_; }

@@ -77,9 +77,8 @@ SHARED_BY_TESTS = ("base/testing/", "base/check.h", "base/child_process.h", "tes
 # What starts programs. The second sets limits between fork and exec, the third talks over a socket pair.
 SPAWNERS = ["base/child_process.cc", "testing/hostile_programs_test.cc", "rdma/testing/channel.cc"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
-# The files that read superblocks, tables, headers and log, which are resident.
-RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
-                    "persist/recovery.cc"]
+# The files that read superblocks, tables and headers, which are resident.
+RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/recovery.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "child", "clock", "random", "narrow", "nvm",

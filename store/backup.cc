@@ -11,6 +11,7 @@
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
+#include "persist/runs_ahead.h"
 #include "persist/survey.h"
 #include "scale/target_name.h"
 #include "store/new_pool.h"
@@ -71,18 +72,19 @@ class Salvager {
 
  private:
   Status visit_tiles(const std::function<void(double)>& progress) {
+    persist::RunsAhead ahead(volume_, analysis_);
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
       const Tile& tile = analysis_.tiles[i];
       BONSAI_CHECK(tile.dnode < analysis_.dnodes.size());
-      BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis_.dnodes[tile.dnode]));
+      BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis_.dnodes[tile.dnode], &ahead.of(i)));
       if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(analysis_.tiles.size()));
     }
     return Status::OK();
   }
 
   // The log's records are newer than the dnode, and win also where the dnode is damaged.
-  Status copy_tile(const Tile& tile, const persist::Dnode& dnode) {
-    const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
+  Status copy_tile(const Tile& tile, const persist::Dnode& dnode, persist::RunReader* reader) {
+    const persist::Survey survey = persist::survey(reader, dnode, tile.lo, tile.hi);
     BONSAI_RETURN_IF_ERROR(survey.status);
     for (const persist::Survey::Lost& lost : survey.lost) {
       lose(persist::place_text("entries of the run", lost.where), "they fail their checks",
@@ -148,7 +150,7 @@ Status salvage(const std::string& from, const Options& options, const std::strin
   Options creating = options;
   creating.key_format = source.pool().key_format();
   Salvager salvager(source, report);
-  BONSAI_RETURN_IF_ERROR(salvager.analyse());
+  BONSAI_RETURN_IF_ERROR(source.confirm(salvager.analyse()));
   if (options.pool_bytes == 0) {
     uint64_t bytes = 0, target_bytes = 0;
     BONSAI_RETURN_IF_ERROR(salvager.measure(&bytes));
@@ -159,7 +161,7 @@ Status salvage(const std::string& from, const Options& options, const std::strin
   }
   NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
-  BONSAI_RETURN_IF_ERROR(salvager.copy_all(&copy.db(), progress));
+  BONSAI_RETURN_IF_ERROR(source.confirm(salvager.copy_all(&copy.db(), progress)));
   return copy.complete();
 }
 

@@ -9,7 +9,7 @@
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
-#include "persist/run_reader.h"
+#include "persist/runs_ahead.h"
 #include "persist/survey.h"
 #include "scale/volume.h"
 #include "store/options.h"
@@ -45,8 +45,9 @@ class Checker {
     for (const persist::Analysis::HeaderExtent& extent : analysis_.header_extents) {
       claim(extent.at, pool_.superblocks[0].extent_bytes, "header extent", {});
     }
+    persist::RunsAhead ahead(volume_, analysis_);
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
-      BONSAI_RETURN_IF_ERROR(check_tile(analysis_.tiles[i]));
+      BONSAI_RETURN_IF_ERROR(check_tile(analysis_.tiles[i], &ahead.of(i)));
       if (progress_ && i % 64 == 0) progress_(static_cast<double>(i) / static_cast<double>(analysis_.tiles.size()));
     }
     report_.data_bytes = space_.capacity_bytes();
@@ -57,17 +58,17 @@ class Checker {
 
  private:
   // Errors: Unavailable.
-  Status check_tile(const persist::Tile& tile) {
+  Status check_tile(const persist::Tile& tile, persist::RunReader* reader) {
     BONSAI_CHECK(tile.dnode < dnode_seen_.size());
     const Dnode& dnode = *analysis_.dnodes[tile.dnode];
     const std::string range = base::printable_range(tile.lo, tile.hi);
     if (!dnode_seen_[tile.dnode]) {  // a dnode may be live in several pieces, with others between them
       dnode_seen_[tile.dnode] = true;
       ++report_.dnodes;
-      BONSAI_RETURN_IF_ERROR(check_runs(dnode, range));
+      BONSAI_RETURN_IF_ERROR(check_runs(dnode, range, reader));
       if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys", range);
     }
-    const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
+    const persist::Survey survey = persist::survey(reader, dnode, tile.lo, tile.hi);
     BONSAI_RETURN_IF_ERROR(survey.status);
     for (const persist::Survey::Lost& lost : survey.lost) {
       damage(persist::place_text("entries of the run", lost.where), "they fail their checks",
@@ -91,11 +92,10 @@ class Checker {
     bool operator()(std::string_view a, const persist::LiveRecord& b) const { return a < b.update.key; }
   };
 
-  Status check_runs(const Dnode& dnode, const std::string& range) {
-    persist::RunReader reader(volume_);
+  Status check_runs(const Dnode& dnode, const std::string& range, persist::RunReader* reader) {
     std::vector<persist::RunView> runs;
-    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(reader.run(desc));
-    BONSAI_RETURN_IF_ERROR(reader.wait());
+    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(reader->run(desc));
+    BONSAI_RETURN_IF_ERROR(reader->wait());
     for (const persist::RunView& run : runs) {
       const Addr addr = Addr::of_bits(run.desc().addr);
       claim(addr, run.desc().bytes, "run", range);
@@ -146,7 +146,7 @@ Status Check(const std::string& path, CheckReport* report, const std::function<v
     store::ReadOnlyPool source;
     BONSAI_RETURN_IF_ERROR(source.open(path, options));
     *report = CheckReport();
-    return store::Checker(source.volume(), source.pool(), report, progress).run();
+    return source.confirm(store::Checker(source.volume(), source.pool(), report, progress).run());
   });
 }
 

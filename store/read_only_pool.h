@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a pool that is not open, without changing it. Its bytes are mapped, or fetched whole.
+// Reads a pool that is not open, without changing it. Its bytes are mapped, or read from their nodes as they are
+// needed.
 #ifndef BONSAI_STORE_READ_ONLY_POOL_H_
 #define BONSAI_STORE_READ_ONLY_POOL_H_
 
@@ -31,8 +32,19 @@ class ReadOnlyPool {
       BONSAI_RETURN_IF_ERROR(targets_->add(std::move(name)));
     }
     BONSAI_RETURN_IF_ERROR(targets_->open_read_only());
-    volume_ = targets_->product_volume();
-    return persist::read_pool(*volume_, texts, &pool_);
+    if (targets_->need_hooks()) {
+      volume_ = targets_->hooked_volume();
+    } else {
+      volume_ = targets_->product_volume();
+    }
+    return confirm(persist::read_pool(*volume_, texts, &pool_));
+  }
+
+  // The outcome of reading the pool, or why it does not count. Errors: Unavailable (another owner may have changed the
+  // pool meanwhile).
+  [[nodiscard]] Status confirm(Status outcome) const {
+    const Status held = targets_->confirm_reads();
+    return held.ok() ? outcome : held;
   }
 
   // Requires: open() succeeded.

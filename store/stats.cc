@@ -53,6 +53,7 @@ Stats DbImpl::GetStats() const {
   stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();
   stats.data_bytes = t.space.capacity_bytes();
   stats.data_bytes_used = t.space.used_bytes();
+  stats.resident_bytes = t.volume->resident_bytes();
   const auto sum = [&](store::Count count) { return counters_.sum(count); };
   stats.puts = sum(Count::kPuts);
   stats.dels = sum(Count::kDels);

@@ -192,10 +192,36 @@ Status FarMedium::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>*
 void FarMedium::close_resident(std::span<const Piece> pieces) {
   const std::lock_guard lock(mutex_);
   for (const Piece& piece : pieces) {
-    const size_t end = to_pages(piece.offset + piece.bytes);
-    BONSAI_CHECK(::mprotect(view() + piece.offset, end - piece.offset, PROT_READ) == 0);
-    for (size_t page = piece.offset / kPage; page < end / kPage; ++page) resident_[page] = true;
-    counts_.resident_bytes += end - piece.offset;
+    set_resident(piece.offset / kPage, to_pages(piece.offset + piece.bytes) / kPage, true);
+  }
+}
+
+Status FarMedium::open_blank(uint64_t offset, uint64_t n) {
+  BONSAI_CHECK(offset % kPage == 0 && n % kPage == 0 && offset <= bytes() && n <= bytes() - offset);
+  const std::lock_guard lock(mutex_);
+  for (size_t page = offset / kPage; page < (offset + n) / kPage; ++page) {
+    if (resident_[page]) continue;
+    std::memset(own_ + page * kPage, static_cast<int>(kJunk), kPage);
+    set_resident(page, page + 1, true);
+  }
+  return Status::OK();
+}
+
+void FarMedium::close_blank(uint64_t offset, uint64_t n) {
+  BONSAI_CHECK(offset % kPage == 0 && n % kPage == 0 && offset <= bytes() && n <= bytes() - offset);
+  const std::lock_guard lock(mutex_);
+  set_resident(offset / kPage, (offset + n) / kPage, false);
+  std::memset(own_ + offset, static_cast<int>(kJunk), n);
+}
+
+// Of pages [begin, end). Requires: mutex_.
+void FarMedium::set_resident(size_t begin, size_t end, bool on) {
+  const size_t n = (end - begin) * kPage;
+  BONSAI_CHECK(::mprotect(view() + begin * kPage, n, on ? PROT_READ : PROT_NONE) == 0);
+  for (size_t page = begin; page < end; ++page) {
+    if (resident_[page] == on) continue;
+    resident_[page] = on;
+    counts_.resident_bytes = on ? counts_.resident_bytes + kPage : counts_.resident_bytes - kPage;
   }
 }
 

@@ -2,11 +2,11 @@
 // The far medium: memory that behaves as a target on another node does, without a network; for tests.
 //
 // Its view is reserved address space; only resident ranges can be read, so that code that bypasses the seam faults at
-// once. Stores stay on this node's side until a fence transfers those of its thread, in their order, to the `near`
-// medium, which represents the other node. With a shadow as the near medium a SIGKILL acts as a power cut of that node;
-// with a recorder the crash images are of that node. Reads copy from the near medium's view, late and in pieces. The
-// seed chooses the order in which pieces arrive, and the destination holds junk until then. Abandoned reads arrive,
-// too.
+// once. Blank pages, and those that are resident no more, hold junk. Stores stay on this node's side until a fence
+// transfers those of its thread, in their order, to the `near` medium, which represents the other node. With a shadow
+// as the near medium a SIGKILL acts as a power cut of that node; with a recorder the crash images are of that node.
+// Reads copy from the near medium's view, late and in pieces. The seed chooses the order in which pieces arrive, and
+// the destination holds junk until then. Abandoned reads arrive, too.
 //
 // On demand, reads fail or never end, and fences fail for good; a failed one has transferred a part of its stores. No
 // page may become resident while bytes of it are stored and not fenced: units of a striped pool have at least a page.
@@ -58,6 +58,9 @@ class FarMedium final : public HookedMedium, public FarReads {
   [[nodiscard]] uint64_t limit_ms() const override { return options_.limit_ms; }
   [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
   void close_resident(std::span<const Piece> pieces) override;
+  [[nodiscard]] Status open_blank(uint64_t offset, uint64_t n) override;
+  void close_blank(uint64_t offset, uint64_t n) override;
+  [[nodiscard]] uint64_t resident_bytes() const override { return counts().resident_bytes; }
 
   // From now on one in `one_in` lists of reads fails, chosen at random; 0: none.
   void fail_reads(uint64_t one_in) { reads_failed_one_in_.store(one_in); }
@@ -96,6 +99,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   void bring(const Staged& staged);
   void arrive(Reads* reads, size_t pieces_max);
   void keep(Reads reads);
+  void set_resident(size_t begin, size_t end, bool on);
   [[nodiscard]] bool one_in(const std::atomic<uint64_t>& n);
 
   const FarOptions options_;

@@ -50,6 +50,16 @@ class FarReads {
   [[nodiscard]] virtual Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) = 0;
   // Makes pieces of open_resident() resident, after they were read.
   virtual void close_resident(std::span<const Piece> pieces) = 0;
+
+  // Makes whole pages resident without reading them, because what the target has there is of no use any more. What is
+  // resident already stays. Their bytes are unspecified until they are stored. Errors: NoSpace, Unavailable (an earlier
+  // read of them has not ended).
+  [[nodiscard]] virtual Status open_blank(uint64_t offset, uint64_t n) = 0;
+  // Ends the residence of what one open_blank() has made resident, and gives its memory back. Requires: no thread reads
+  // there, and all that any thread has stored, copied or flushed there was fenced.
+  virtual void close_blank(uint64_t offset, uint64_t n) = 0;
+  // Bytes of this node's memory for what is resident.
+  [[nodiscard]] virtual uint64_t resident_bytes() const = 0;
 };
 
 }  // namespace bonsai::base

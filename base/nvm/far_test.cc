@@ -119,6 +119,26 @@ TEST_F(FarTest, OnlyResidentBytesCanBeReadWhereTheyAre) {
   EXPECT_EQ(far_.counts().resident_bytes, 4096U);
 }
 
+// Nobody can rely on what blank pages held, here or on the other side.
+TEST_F(FarTest, BlankPagesAreWrittenAndNotRead) {
+  near_.store8(near_.view() + 4096, 9);
+  make_resident(8192, 8);
+  ASSERT_TRUE(far_.open_blank(4096, 8192).ok());
+  EXPECT_EQ(far_.resident_bytes(), 8192U);
+  EXPECT_EQ(far_.counts().bytes, 4096U) << "of the page that was read before";
+  EXPECT_NE(word_at(at(4096)).load(), 9U);
+  EXPECT_EQ(word_at(at(8192)).load(), 0U) << "resident already";
+  far_.store8(at(4104), 3);
+  far_.flush(at(4104), 8, kSite);
+  EXPECT_TRUE(far_.fence(kSite));
+  far_.close_blank(4096, 4096);
+  EXPECT_EQ(far_.resident_bytes(), 4096U);
+  EXPECT_DEATH(static_cast<void>(word_at(at(4104)).load()), "");
+  EXPECT_EQ(carried(4096), 9U) << "only what was flushed went there";
+  EXPECT_EQ(carried(4104), 3U);
+  EXPECT_DEATH(static_cast<void>(far_.open_blank(100, 4096)), "") << "whole pages";
+}
+
 TEST_F(FarTest, ReadsComeLateAndCarryWhatWasFenced) {
   far_.store8(at(0), 1);
   EXPECT_EQ(carried(0), 0U);

@@ -10,7 +10,8 @@
 
 namespace bonsai::base {
 
-// Requires: the mapping outlives the medium; it is no plain file (FileMedium). Thread-safety: as HookedMedium.
+// Requires: the mapping outlives the medium; it is no plain file (FileMedium), or is only read. Thread-safety: as
+// HookedMedium.
 class HookedProduct final : public HookedMedium {
  public:
   explicit HookedProduct(const Mapping& mapping)

@@ -130,11 +130,11 @@ class BonsaiEngine final : public Engine {
 
   [[nodiscard]] MemoryUse memory() const override {
     const Stats stats = db_->GetStats();
-    return {
-        .dram_bytes = stats.dram_bytes,
-        .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used,
-        .log_bytes = stats.log_bytes,
-        .reserved_bytes = stats.dram_bytes + stats.data_bytes_used + std::max(stats.log_bytes, stats.log_bytes_used)};
+    const uint64_t dram_bytes = stats.dram_bytes + stats.resident_bytes;
+    return {.dram_bytes = dram_bytes,
+            .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used,
+            .log_bytes = stats.log_bytes,
+            .reserved_bytes = dram_bytes + stats.data_bytes_used + std::max(stats.log_bytes, stats.log_bytes_used)};
   }
   [[nodiscard]] std::optional<NvmUse> nvm() const override {
     const Stats stats = db_->GetStats();

@@ -131,7 +131,7 @@ class DB {
   // has no effect if another target is of this machine.
   // Either all targets exist, or none does and they are created. Data on a remote target is durable on its node, in the
   // persistence domain that its bonsaid was started with; Options::persistence_domain applies to local files only. The
-  // log and the free-space tables of a remote target are fetched when it is opened; records are read on demand.
+  // tables of a remote target and what its log holds are fetched when it is opened; records are read on demand.
   // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
   // scheme that this program does not support, another version of the fabric's protocol), Busy (open elsewhere),
   // InvalidArgument (options, names, roles, secret; targets that do not belong together: from two pools, a copy of

@@ -180,6 +180,8 @@ struct Stats {
   uint64_t data_bytes_used = 0;  // allocated part of data_bytes
   // Tree, bnodes, update nodes and uploaded metadata, including what waits to be freed and what rounding sizes costs.
   uint64_t dram_bytes = 0;
+  // Memory of this node for what it keeps of targets on other nodes: tables, headers, log segments that are in use.
+  uint64_t resident_bytes = 0;
   uint64_t bnodes = 0;
   uint64_t dnodes = 0;
   uint64_t dnode_records = 0;  // records in dnodes, superseded and deleted ones included

@@ -32,6 +32,7 @@ inline constexpr StatsField kStatsFields[] = {
     {"data_bytes", &Stats::data_bytes, StatsKind::kGauge},
     {"data_bytes_used", &Stats::data_bytes_used, StatsKind::kGauge},
     {"dram_bytes", &Stats::dram_bytes, StatsKind::kGauge},
+    {"resident_bytes", &Stats::resident_bytes, StatsKind::kGauge},
     {"bnodes", &Stats::bnodes, StatsKind::kGauge},
     {"dnodes", &Stats::dnodes, StatsKind::kGauge},
     {"dnode_records", &Stats::dnode_records, StatsKind::kGauge},

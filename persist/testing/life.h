@@ -322,7 +322,7 @@ class Life final : public LifeModel {
     sealed_.erase(segment);
     open = segment;
   }
-  uint64_t sequence_of(uint32_t segment) { return load_word(rig_->volume, rig_->pool.segments()[segment]).value_or(0); }
+  uint64_t sequence_of(uint32_t segment) { return entered_sequence(*rig_, segment); }
 
   void close_epoch() {
     const Status closed = rig_->log->close_epoch();

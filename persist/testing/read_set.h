@@ -16,6 +16,7 @@
 #include "base/crc.h"
 #include "base/random.h"
 #include "persist/testing.h"
+#include "persist/words.h"
 
 namespace bonsai::persist::testing {
 
@@ -82,12 +83,14 @@ class ReadSet {
     firm_bytes_ += bytes;
   }
 
-  // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record.
+  // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record. One
+  // without records is not touched if the pool was closed.
   void add_segment(const Rig& rig, size_t i) {
     const scale::Addr at = rig.pool.segments()[i];
     const SegmentState& state = rig.analysis.segments[i];
-    add(at.offset(), sizeof(uint64_t));
-    add(rig.pool.entries()[i].offset(), sizeof(SegmentEntry));
+    const scale::Addr entry = rig.pool.entries()[i];
+    if (!rig.analysis.clean || !sequence_of_empty(rig.volume, entry)) add(at.offset(), sizeof(uint64_t));
+    add(entry.offset(), sizeof(SegmentEntry));
     const uint64_t records = at.offset() + kSegmentHeaderBytes;
     add(records, state.noted - std::min(state.noted, kSegmentHeaderBytes));
     if (!state.sealed) ranges_.emplace_back(records, at.offset() + rig.pool.segment_bytes());

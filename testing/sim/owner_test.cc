@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two owners of one pool after each other, in virtual time: the first one is cut off from its node, the second one gets
 // the pool and updates it. From then on the first one answers no call with what it has in DRAM, and acknowledges
-// nothing; neither while it is cut off nor when it is back. Each check in store/ is left out once, and this must
-// notice.
+// nothing; neither while it is cut off nor when it is back. The same holds for who only checks a pool. Each check in
+// store/ is left out once, and this must notice.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
+#include "bonsai/db.h"
+#include "scale/fabrics.h"
 #include "store/testing/mutants.h"
 #include "testing/scratch.h"
 #include "testing/sim/store_node.h"
@@ -113,6 +115,23 @@ std::vector<Call> calls(bool buffered) {
   return all;
 }
 
+// Opens the pool as soon as its last owner's lease has run out.
+Status open_when_free(StoreNode* owner, const Options& options) {
+  Status opened = Status::Busy("not asked");
+  for (int i = 0; i < 1'000 && opened.IsBusy(); ++i) {
+    opened = owner->open(options, false);
+    base::sleep_ms(10);
+  }
+  return opened;
+}
+
+Options small_options() {
+  Options options;
+  options.pool_bytes = uint64_t{4} << 20;
+  options.background_threads = 0;
+  return options;
+}
+
 // The calls that the first owner answers though the second one has the pool; a text that is no call if the course is
 // another one.
 class Course {
@@ -144,9 +163,7 @@ class Course {
   void live() {
     MemoryNode node(&network_, "node", std::filesystem::path(scratch_.file("pool")).parent_path(), 1);
     node.start();
-    Options options;
-    options.pool_bytes = uint64_t{4} << 20;
-    options.background_threads = 0;
+    Options options = small_options();
     options.durability = buffered_ ? Durability::kBuffered : Durability::kDurable;
     StoreNode first(&network_, {{nullptr, &node}}, wait_ms_), second(&network_, {{nullptr, &node}}, wait_ms_);
     expect(first.open(options, true), "the first owner's opening");
@@ -158,11 +175,7 @@ class Course {
     expect(first.db()->Sync(), "its Sync");
     network_.cut(first.fabric(), node.fabric());
     network_.cut(node.fabric(), first.fabric());
-    Status opened = Status::Busy("not asked");
-    for (int i = 0; i < 1'000 && opened.IsBusy(); ++i) {
-      opened = second.open(options, false);
-      base::sleep_ms(10);
-    }
+    const Status opened = open_when_free(&second, options);
     expect(opened, "the second owner's opening");
     if (opened.ok()) expect(second.db()->Put(kKey, "new"), "its update");
     ask(first.db(), ", cut off");
@@ -184,6 +197,63 @@ class Course {
   std::string found_, text_;
 };
 
+// Somebody checks a pool. When all of it is read, another owner gets the pool and updates it.
+class CheckedPool {
+ public:
+  // What the check says; `back`: the network is as before by then.
+  Status run(bool back) {
+    Status checked;
+    base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded, .seed = 1, .stack_bytes = size_t{256} << 10});
+    scheduler.spawn([&] { checked = check(back); }, "check");
+    const Status status = scheduler.run();
+    return status.ok() ? checked : status;
+  }
+
+ private:
+  Status check(bool back) {
+    MemoryNode node(&network_, "node", std::filesystem::path(scratch_.file("pool")).parent_path(), 1);
+    node.start();
+    StoreNode owner(&network_, {{nullptr, &node}}, 1'000);
+    EXPECT_EQ("OK", owner.open(small_options(), true).ToString());
+    EXPECT_EQ("OK", owner.db()->Put(kKey, "old").ToString());
+    EXPECT_EQ("OK", owner.close().ToString());
+    std::shared_ptr<rdma::Fabric> fabric;
+    scale::register_fabric("checking", [&](std::shared_ptr<rdma::Fabric>* made) {
+      *made = fabric = network_.make_fabric();
+      return Status::OK();
+    });
+    bool changed = false;
+    const auto change = [&](double) {
+      if (std::exchange(changed, true)) return;
+      network_.cut(*fabric, node.fabric());
+      network_.cut(node.fabric(), *fabric);
+      EXPECT_EQ("OK", open_when_free(&owner, small_options()).ToString());
+      EXPECT_EQ("OK", owner.db()->Put(kKey, "new").ToString());
+      if (back) network_.heal();
+    };
+    Options options;
+    options.fabric_wait_ms_max = 1'000;
+    CheckReport report;
+    const Status checked = Check("checking://node/" + pool_name(0), &report, change, options);
+    EXPECT_TRUE(changed);
+    EXPECT_EQ(report.records, 1u) << "all was read";
+    network_.heal();
+    EXPECT_EQ("OK", owner.close().ToString());
+    node.stop();
+    return checked;
+  }
+
+  const ScratchFolder scratch_;
+  rdma::SimNetwork network_;
+};
+
+TEST(OwnerSim, ACheckOfAPoolThatGotAnotherOwnerDoesNotCount) {
+  for (const bool back : {false, true}) {
+    const Status checked = CheckedPool().run(back);
+    EXPECT_TRUE(checked.IsUnavailable()) << checked.ToString();
+  }
+}
+
 TEST(OwnerSim, WhoWasReplacedAnswersNothing) {
   EXPECT_EQ(Course(false).run(), "");
   EXPECT_EQ(Course(true).run(), "");
@@ -201,6 +271,9 @@ TEST(OwnerSim, TheLossOfEachCheckIsNoticed) {
     mutants_on.store(0);
     EXPECT_NE(found.find(answered), std::string::npos) << found;
   }
+  mutants_on.store(store::kCheckNotConfirmed);
+  EXPECT_EQ("OK", CheckedPool().run(false).ToString());
+  mutants_on.store(0);
 }
 
 }  // namespace
