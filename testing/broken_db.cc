@@ -89,8 +89,8 @@ Status BrokenDb::Delete(std::string_view key) {
   return ModelDb::Delete(key);
 }
 
-Status BrokenDb::Write(const WriteBatch& batch) {
-  if (defect_ != Defect::kTearsBatches) return ModelDb::Write(batch);
+Status BrokenDb::Write(const WriteBatch& batch, size_t* failed) {
+  if (defect_ != Defect::kTearsBatches || !batch.requirements().empty()) return ModelDb::Write(batch, failed);
   for (const auto& update : batch.updates()) {
     BONSAI_RETURN_IF_ERROR(update.is_delete ? ModelDb::Delete(update.key) : ModelDb::Put(update.key, update.value));
     base::yield_thread();

@@ -38,7 +38,7 @@ class BrokenDb : public ModelDb {
   using DB::Get;
   Status Put(std::string_view key, std::string_view value) override;
   Status Delete(std::string_view key) override;
-  Status Write(const WriteBatch& batch) override;
+  Status Write(const WriteBatch& batch, size_t* failed) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
