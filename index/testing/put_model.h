@@ -192,7 +192,7 @@ class PutModel {
   bool write(State* s, Thread* t);
   bool complete(State* s, Thread* t);
   void judge_item(const State& s, Thread* t);
-  void judge_conditions(State* s, Frame* f);
+  void judge_conditions(const State& s, Frame* f) const;
   void record(State* s, Frame* f);
   bool look_below(const State& s, Frame* f, Rule rule);
   bool settle(State* s, Thread* t);

@@ -27,7 +27,7 @@ bool PutModel::write(State* s, Thread* t) {
 
 // Index::complete, push_item and make_durable; the frame's key is the item.
 bool PutModel::complete(State* s, Thread* t) {
-  enum : Byte { kItem, kLive, kWord, kBelow, kJudge, kRoom, kToken, kPush, kNote, kDecide, kSegment };
+  enum : Byte { kItem, kLive, kWord, kBelow, kJudge, kRoom, kToken, kPush, kNote, kDecide, kRefuse, kSegment };
   Frame* f = &t->frames[t->depth - 1];
   BatchState* batch = &s->batch[f->operation];
   const Operation& operation = operations_[f->operation];
@@ -65,7 +65,7 @@ bool PutModel::complete(State* s, Thread* t) {
       return true;
     case kRoom:
       note_ = "batch: judge, see whether there is room";
-      judge_conditions(s, f);
+      judge_conditions(*s, f);
       if (f->pc == kToken && no_room(*s, *f)) {
         f->pc = kItem;
         const Byte first = static_cast<Byte>(__builtin_ctz(keys));
@@ -90,6 +90,11 @@ bool PutModel::complete(State* s, Thread* t) {
       if (batch->cell == kPublishing && !rule(kReadyLast)) batch->cell = kReady;
       f->pc = kItem;
       return true;
+    case kRefuse:
+      note_ = "batch: refuse";
+      if (batch->cell == kPublishing) batch->cell = kRefused;
+      f->pc = kItem;
+      return true;
     case kDecide:
       note_ = "batch: all hold";
       if (batch->cell == kPublishing) batch->cell = kHolds;
@@ -102,25 +107,23 @@ bool PutModel::complete(State* s, Thread* t) {
   }
 }
 
-// By the head that was found, or by what is below. A refusal is an exchange of the cell.
-void PutModel::judge_conditions(State* s, Frame* f) {
-  enum : Byte { kItem = 0, kToken = 6 };
+// By the head that was found, or by what is below. A refusal is an exchange of the cell, a step later.
+void PutModel::judge_conditions(const State& s, Frame* f) const {
+  enum : Byte { kToken = 6, kRefuse = 10 };
   const Operation& operation = operations_[f->operation];
   f->pc = kToken;
   bool holds = true;
   const auto judge = [&](Byte key, Byte bnode, Byte head) {
-    if ((operation.required >> key & 1) != 0) holds = holds && value_from(*s, bnode, head, key) == operation.expected;
+    if ((operation.required >> key & 1) != 0) holds = holds && value_from(s, bnode, head, key) == operation.expected;
   };
   judge(f->key, f->bnode, head_of(f->word));
   if (!rule(kPinChecks)) {  // all that have no item, now
     for (Byte key = 0; key < kKeys; ++key) {
-      const Byte bnode = current_bnode(*s, key);
-      if (operation.checks_only(key)) judge(key, bnode, head_of(s->bnode[bnode].words[key]));
+      const Byte bnode = current_bnode(s, key);
+      if (operation.checks_only(key)) judge(key, bnode, head_of(s.bnode[bnode].words[key]));
     }
   }
-  if (holds) return;
-  if (s->batch[f->operation].cell == kPublishing) s->batch[f->operation].cell = kRefused;
-  f->pc = kItem;
+  if (!holds) f->pc = kRefuse;
 }
 
 // A helper judges the item by the head that it found.
@@ -139,7 +142,7 @@ void PutModel::judge_item(const State& s, Thread* t) {
 
 // The record, then the cell.
 void PutModel::record(State* s, Frame* f) {
-  enum : Byte { kItem = 0, kSegment = 10, kAppend, kReadyStep };
+  enum : Byte { kItem = 0, kSegment = 11, kAppend, kReadyStep };
   BatchState* batch = &s->batch[f->operation];
   const Byte keys = operations_[f->operation].keys;
   if (f->pc == kSegment) {
