@@ -138,6 +138,11 @@ std::span<const Command> all_commands() {
   const std::vector<std::string_view> range = {"pool", "from",   "after",  "end", "limit",
                                                "key",  "domain", "medium", "hex"};
   const std::vector<std::string_view> place = {"json", "secret_file", "fabric_wait_ms_max"};
+  const std::vector<std::string_view> updates = {"pool", "key", "durability", "domain", "medium", "hex"};
+  std::vector<std::string_view> deletes = updates;
+  deletes.insert(deletes.end(), {"if_absent", "if_present", "if_equals"});
+  std::vector<std::string_view> puts = deletes;
+  puts.insert(puts.end(), {"create", "bytes", "log_bytes", "value_file"});
   static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",
@@ -147,33 +152,11 @@ std::span<const Command> all_commands() {
        kCreateText,
        {"pool", "bytes", "log_bytes", "key", "layout", "unit", "domain", "medium"},
        run_create},
-      {"put",
-       "KEY [VALUE]",
-       1,
-       2,
-       "set the value of a key",
-       kPutText,
-       {"pool", "create", "bytes", "log_bytes", "key", "layout", "unit", "durability", "domain", "medium", "hex",
-        "value_file", "if_absent", "if_present", "if_equals"},
-       run_put},
-      {"increment",
-       "KEY [BY]",
-       1,
-       2,
-       "add to the number that is the value of a key",
-       kIncrementText,
-       {"pool", "key", "durability", "domain", "medium", "hex"},
-       run_increment},
+      {"put", "KEY [VALUE]", 1, 2, "set the value of a key", kPutText, puts, run_put},
+      {"increment", "KEY [BY]", 1, 2, "add to a key's number", kIncrementText, updates, run_increment},
       {"get", "KEY", 1, 1, "print the value of a key", kGetText, record, run_get},
       {"exists", "KEY", 1, 1, "whether a key has a value", kExistsText, record, run_exists},
-      {"del",
-       "KEY",
-       1,
-       1,
-       "remove a key",
-       kDelText,
-       {"pool", "key", "durability", "domain", "medium", "hex", "if_absent", "if_present", "if_equals"},
-       run_del},
+      {"del", "KEY", 1, 1, "remove a key", kDelText, deletes, run_del},
       {"scan", "", 0, 0, "print records in key order", kScanText, range, run_scan},
       {"count", "", 0, 0, "count records", kCountText, range, run_count},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
@@ -230,7 +213,8 @@ std::string program_help() {
   return text +
          "  help        show this, or the help of a command: bonsai help put\n"
          "  version     show the version\n\n"
-         "Exit codes: 0 done; 1 the key has no value, or a condition does not hold; 2 wrong usage or input; 3 failed; 4 the pool is damaged.\n"
+         "Exit codes: 0 done; 1 the key has no value, or a condition does not hold; 2 wrong usage or input; 3 failed; "
+         "4 the pool is damaged.\n"
          "Errors go to standard error.\n\n"
          "Try:\n"
          "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"

@@ -89,8 +89,7 @@ Index::Outcome Index::complete(Batch* batch, persist::Log::Use use) {
 
 bool Index::give_up(Batch* batch) {
   uint64_t publishing = Batch::kPublishing;
-  return batch->conditional() &&
-         batch->cell.compare_exchange_strong(publishing, Batch::refused(Refusal::kGivenUp, 0));
+  return batch->conditional() && batch->cell.compare_exchange_strong(publishing, Batch::refused(Refusal::kGivenUp, 0));
 }
 
 Index::Outcome Index::publish_item(Batch* batch, size_t i) {
@@ -143,7 +142,7 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   if (tight || no_room(*bnode, *slots, place))
     return replacer_.make_room(bnode, &left) ? Outcome::kDone : Outcome::kStalled;
   if (place.head() != nullptr) prune(slots, place.index, place.head());
-  const uint8_t flags = item->flags | (batch->conditional() ? Node::kConditional : uint8_t{0});
+  const auto flags = static_cast<uint8_t>(item->flags | (batch->conditional() ? Node::kConditional : 0));
   Node* node = Node::make(item->key, item->value, flags, batch, bnode->gen());
   node->token = take_token(bnode, slots, 0).token;
   if (!push(bnode, slots, place, hash, node)) {

@@ -2,8 +2,8 @@
 // Conditional updates: judge, push as pending, persist, publish, version (docs/put-protocol.md, section 9).
 //
 // The update is judged by what it is then pushed on, so the exchange of the word confirms the judgement, and its place
-// in the order of the key is final. Until its record is durable the node is pending: no read sees it, and who would push
-// on top makes a record first. So there is no record of an update whose condition does not hold.
+// in the order of the key is final. Until its record is durable the node is pending: no read sees it, and who would
+// push on top makes a record first. So there is no record of an update whose condition does not hold.
 #include <string>
 
 #include "base/check.h"
@@ -54,10 +54,10 @@ Index::Outcome Index::change(Change* change, Refusal* why) {
   for (;;) {
     Bnode* bnode = current_bnode(change->key);
     Outcome durable = Outcome::kDone;
-    const Push push = attempt(bnode, hash, change, why, &durable);
+    const Push pushed = attempt(bnode, hash, change, why, &durable);
     if (durable != Outcome::kDone) return durable;
-    if (push == Push::kPublished) return Outcome::kDone;
-    if (push == Push::kStalled || !replacer_.make_room(bnode, nullptr)) return Outcome::kStalled;
+    if (pushed == Push::kPublished) return Outcome::kDone;
+    if (pushed == Push::kStalled || !replacer_.make_room(bnode, nullptr)) return Outcome::kStalled;
   }
 }
 
@@ -90,9 +90,9 @@ Index::Push Index::attempt(Bnode* bnode, uint64_t hash, Change* change, Refusal*
     node->version.store(kPendingVersion, std::memory_order_relaxed);
     Pushing pushing(*this, bnode, slots, place, hash, node);
     uint32_t segment = persist::kNoSegment;
-    *durable = outcome_of(log_.append_placed(
-        {key.bytes, change->value, bnode->gen(), token, change->tombstone, change->large}, change->use, &pushing,
-        &segment));
+    *durable =
+        outcome_of(log_.append_placed({key.bytes, change->value, bnode->gen(), token, change->tombstone, change->large},
+                                      change->use, &pushing, &segment));
     if (!pushing.placed()) Node::destroy(node);
     if (*durable != Outcome::kDone) return Push::kPublished;
     if (!pushing.placed()) continue;

@@ -32,11 +32,11 @@ namespace bonsai::index {
 struct Batch;
 
 inline constexpr uint64_t kNoVersion = 0;
-inline constexpr uint64_t kVersionOfBase = 1;    // below every scan
-inline constexpr uint64_t kVersionFirst = 2;     // of the global counter
+inline constexpr uint64_t kVersionOfBase = 1;           // below every scan
+inline constexpr uint64_t kVersionFirst = 2;            // of the global counter
 inline constexpr uint64_t kLatest = uint64_t{1} << 63;  // "as of now", for reads; above every version
 // In place of a version. Both are above kLatest, so that no read sees the node.
-inline constexpr uint64_t kPassed = kLatest + 1;   // the node is no update: its batch was refused, or it only checks
+inline constexpr uint64_t kPassed = kLatest + 1;  // the node is no update: its batch was refused, or it only checks
 inline constexpr uint64_t kPendingVersion = kLatest + 2;  // it has no durable record yet
 
 // Whether a node's version is final: another one may be pushed on top of the node.
@@ -46,8 +46,8 @@ struct Node {
   static constexpr uint8_t kTombstone = 1;
   static constexpr uint8_t kLarge = 2;  // the value is a LargeRef
   static constexpr uint8_t kInBatch = 4;
-  static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
-  static constexpr uint8_t kInArena = 16;  // is in its bnode's table, and goes with it
+  static constexpr uint8_t kBorrowed = 8;      // the large value belongs to the dnode below
+  static constexpr uint8_t kInArena = 16;      // is in its bnode's table, and goes with it
   static constexpr uint8_t kConditional = 32;  // depends on the update below it
   static constexpr uint8_t kCheck = 64;        // of a batch: no update, it keeps others away until the batch is decided
 
@@ -142,7 +142,7 @@ struct Batch {
     std::string_view key, value;  // in `storage`: helpers may come late
     uint8_t flags = 0;
     uint32_t conditions_first = 0, conditions_count = 0;  // of its key, in Batch::conditions
-    std::atomic<Node*> node{nullptr};  // the one that was published
+    std::atomic<Node*> node{nullptr};                     // the one that was published
   };
 
   // Requires: the items' views are set before the batch is shared; they point into bytes.

@@ -59,24 +59,32 @@ const Config kCross = {
 const Config kPutBeside = {"a put on a batch's key, and its successor", {{batch({1, 2})}, {put(1)}, {offload()}}};
 const Config kPutOnTop = {"a put on a batch's key", {{batch({1, 2})}, {put(1), get(2)}}, {}, {kKeys}};
 constexpr std::array<Byte, kBnodes> kRoomy = {kKeys, kKeys};
-const Config kCompeting = {"two conditional puts of a key, gets", {{put_if(1)}, {put_if(1)}, {get(1), get(1)}}, {}, kRoomy};
+const Config kCompeting = {
+    "two conditional puts of a key, gets", {{put_if(1)}, {put_if(1)}, {get(1), get(1)}}, {}, kRoomy};
 const Config kChain = {"a conditional put on another", {{put_if(1)}, {put_if(1, 1)}, {get(1)}}, {}, kRoomy};
 const Config kOvertaking = {"a put beside a conditional one", {{put_if(1)}, {put(1), get(1)}}, {}, kRoomy};
-const Config kChange = {"conditional puts, an offload, a scan",
-                        {{put_if(1)}, {offload()}, {put(1)}, {scan({1, 2})}}, {}, kRoomy};
-const Config kChangeFull = {"conditional puts of new keys in full bnodes", {{put_if(1)}, {put(2)}, {put_if(1)}, {offload()}}};
-const Config kTransfers = {
-    "two conditional batches of the same keys", {{batch_if({1, 2}, {1, 2})}, {batch_if({1, 2}, {1, 2})}, {get(2)}}, {}, kRoomy};
-const Config kRefusing = {
-    "a conditional batch and a put of its second key", {{batch_if({1, 2}, {2})}, {put(2), put(1)}, {offload()}}, {}, kRoomy};
+const Config kChange = {
+    "conditional puts, an offload, a scan", {{put_if(1)}, {offload()}, {put(1)}, {scan({1, 2})}}, {}, kRoomy};
+const Config kChangeFull = {"conditional puts of new keys in full bnodes",
+                            {{put_if(1)}, {put(2)}, {put_if(1)}, {offload()}}};
+const Config kTransfers = {"two conditional batches of the same keys",
+                           {{batch_if({1, 2}, {1, 2})}, {batch_if({1, 2}, {1, 2})}, {get(2)}},
+                           {},
+                           kRoomy};
+const Config kRefusing = {"a conditional batch and a put of its second key",
+                          {{batch_if({1, 2}, {2})}, {put(2), put(1)}, {offload()}},
+                          {},
+                          kRoomy};
 const Config kChecks = {
     "two batches that check each other's key", {{batch_if({1}, {2})}, {batch_if({2}, {1})}, {get(1)}}, {}, kRoomy};
 const Config kCheckAndPut = {"a check, and a put of its key", {{batch_if({1}, {2})}, {put(2), get(1)}}, {}, kRoomy};
 const Config kStale = {"helpers of a conditional batch that judge at different times",
-                       {{batch_if({1, 2}, {2}, 2)}, {put(2)}, {put(1)}}, {}, kRoomy};
-const Config* const kConfigs[] = {&kPutOnTop,  &kPutAbove, &kHelperAbove, &kStack,      &kOffloads,  &kScans,
-                                  &kCross,     &kPutBeside, &kCompeting,  &kChain,      &kOvertaking, &kChange,
-                                  &kChangeFull, &kTransfers, &kRefusing,   &kChecks,     &kCheckAndPut, &kStale};
+                       {{batch_if({1, 2}, {2}, 2)}, {put(2)}, {put(1)}},
+                       {},
+                       kRoomy};
+const Config* const kConfigs[] = {&kPutOnTop,   &kPutAbove,  &kHelperAbove, &kStack,  &kOffloads,    &kScans,
+                                  &kCross,      &kPutBeside, &kCompeting,   &kChain,  &kOvertaking,  &kChange,
+                                  &kChangeFull, &kTransfers, &kRefusing,    &kChecks, &kCheckAndPut, &kStale};
 
 struct Broken {
   const char* name;

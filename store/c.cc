@@ -178,8 +178,9 @@ int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const ch
                      char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(key, key_bytes)) return null_bytes();
-    return with_condition(condition,
-                          [&](const bonsai::Condition& holds) { return db->db->DeleteIf(holds, {key, key_bytes}); });
+    return with_condition(condition, [&](const bonsai::Condition& holds) {
+      return db->db->DeleteIf(holds, {key, key_bytes});
+    });
   });
 }
 

@@ -189,8 +189,8 @@ index::Condition DbImpl::condition_of(const WriteBatch::Requirement& requirement
   return made_of(requirement.kind, requirement.value, requirement.snapshot, static_cast<uint32_t>(number));
 }
 
-// Judges the conditions as of `version`, or (kLatest) each at a moment of its own: so a batch that is going to be refused
-// leaves nothing behind.
+// Judges the conditions as of `version`, or (kLatest) each at a moment of its own: so a batch that is going to be
+// refused leaves nothing behind.
 Status DbImpl::check_requirements(const WriteBatch& batch, uint64_t version, size_t* failed) {
   for (size_t i = 0; i < batch.requirements().size(); ++i) {
     const WriteBatch::Requirement& each = batch.requirements()[i];

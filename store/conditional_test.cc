@@ -159,7 +159,8 @@ TEST_P(ConditionalPlaces, ABatchIsAppliedAsAWholeOrNotAtAll) {
   expect_refused(write({{"zebra", present}}, nullptr));
   EXPECT_EQ(get("apple") + get("fig") + get("zebra"), "redblue(absent)");
   EXPECT_TRUE(write({{"", present}}, nullptr).IsInvalidArgument());
-  expect_ok(write({{"apple", red}, {"apple", present}, {"aardvark", absent}, {"pear", absent}, {"zz", absent}}, &failed));
+  expect_ok(
+      write({{"apple", red}, {"apple", present}, {"aardvark", absent}, {"pear", absent}, {"zz", absent}}, &failed));
   EXPECT_EQ(get("apple") + get("fig") + get("pear") + get("aardvark"), "1(absent)(absent)(absent)");
   EXPECT_EQ(get("zebra").size(), 20'000U);
   expect_ok(db_->Put("pear", "later"));
@@ -168,8 +169,7 @@ TEST_P(ConditionalPlaces, ABatchIsAppliedAsAWholeOrNotAtAll) {
   EXPECT_EQ(get("apple") + get("fig") + get("pear") + get("aardvark"), "1(absent)later(absent)");
 }
 
-INSTANTIATE_TEST_SUITE_P(, ConditionalPlaces,
-                         ::testing::Values(Place::kBnode, Place::kDnode, Place::kBnodeOverDnode),
+INSTANTIATE_TEST_SUITE_P(, ConditionalPlaces, ::testing::Values(Place::kBnode, Place::kDnode, Place::kBnodeOverDnode),
                          [](const auto& place) { return name_of(place.param); });
 
 TEST_F(Conditional, ABatchOfConditionsAloneIsJudgedAtOneMoment) {

@@ -331,7 +331,8 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
 
 Status DbImpl::Write(const WriteBatch& batch, size_t* failed) {
   if (batch.Count() == 0) {
-    return batch.requirements().empty() ? Status::OK() : with_memory([&] { return check_at_one_moment(batch, failed); });
+    return batch.requirements().empty() ? Status::OK()
+                                        : with_memory([&] { return check_at_one_moment(batch, failed); });
   }
   std::vector<persist::LargeRef> large;
   bool begun = false;

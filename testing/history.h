@@ -16,9 +16,9 @@
 
 namespace bonsai::testing {
 
-inline constexpr uint64_t kAbsent = 0;           // the value number of "no value"
-inline constexpr uint64_t kOpen = UINT64_MAX;    // `ret` of an operation whose outcome nobody saw
-inline constexpr uint64_t kGarbled = kOpen - 1;  // the value number of bytes that no update can have written
+inline constexpr uint64_t kAbsent = 0;            // the value number of "no value"
+inline constexpr uint64_t kOpen = UINT64_MAX;     // `ret` of an operation whose outcome nobody saw
+inline constexpr uint64_t kGarbled = kOpen - 1;   // the value number of bytes that no update can have written
 inline constexpr uint64_t kAnyValue = kOpen - 2;  // of a condition: the key has some value
 
 // An update that changes several cells does so at one moment; a read that has several cells saw them at one moment.
@@ -35,9 +35,7 @@ struct Cell {
   uint64_t value;
   bool required = false;  // by a condition; not written
 
-  [[nodiscard]] bool holds_in(uint64_t state) const {
-    return value == kAnyValue ? state != kAbsent : value == state;
-  }
+  [[nodiscard]] bool holds_in(uint64_t state) const { return value == kAnyValue ? state != kAbsent : value == state; }
 };
 
 struct Operation {

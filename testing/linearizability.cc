@@ -21,16 +21,18 @@ constexpr size_t kReportMax = 40;     // operations that a report shows
 struct RegisterModel {
   using State = uint64_t;
   struct Payload {
-    uint64_t value;                      // written or read
-    size_t source;                       // index of the operation in the history, for the report
-    std::optional<Cell> required = {};   // before an update
-    std::optional<Cell> denied = {};     // of a refused update, instead of a value: what did not hold
+    uint64_t value;                     // written or read
+    size_t source;                      // index of the operation in the history, for the report
+    std::optional<Cell> required = {};  // before an update
+    std::optional<Cell> denied = {};    // of a refused update, instead of a value: what did not hold
   };
   static bool matches(const Payload& read, State state) {
     if (read.denied) return !read.denied->holds_in(state);
     return read.required ? read.required->holds_in(state) : read.value == state;
   }
-  static bool allows(const Payload& update, State state) { return !update.required || update.required->holds_in(state); }
+  static bool allows(const Payload& update, State state) {
+    return !update.required || update.required->holds_in(state);
+  }
   static void apply(const Payload& update, State* state) { *state = update.value; }
 };
 using RegisterSearch = JitSearch<RegisterModel>;
@@ -91,7 +93,8 @@ std::optional<size_t> read_of_nothing(const RegisterOps& ops, uint64_t initial) 
     if (op.update) written.insert(op.payload.value);
   }
   for (const auto& op : ops) {
-    if (!op.update && !op.payload.denied && !op.payload.required && !written.contains(op.payload.value)) return op.payload.source;
+    if (!op.update && !op.payload.denied && !op.payload.required && !written.contains(op.payload.value))
+      return op.payload.source;
   }
   return std::nullopt;
 }
@@ -192,8 +195,8 @@ std::string report(const History& history, const Broken& broken) {
   return text;
 }
 
-// A conditional update adds to each key of its own what it did and required there. A refused one says something of a key
-// alone only if it has one condition.
+// A conditional update adds to each key of its own what it did and required there. A refused one says something of a
+// key alone only if it has one condition.
 void add_conditional(const History& history, size_t i, std::map<uint64_t, RegisterOps>* all) {
   const Operation& op = history.operations[i];
   const auto cells = history.cells_of(op);
@@ -206,8 +209,8 @@ void add_conditional(const History& history, size_t i, std::map<uint64_t, Regist
   }
   std::map<uint64_t, RegisterSearch::Op> of_key;
   for (const Cell& cell : cells) {
-    RegisterSearch::Op& own = of_key.try_emplace(cell.key, RegisterSearch::Op{op.invoke, op.ret, false, {kAbsent, i}})
-                                  .first->second;
+    RegisterSearch::Op& own =
+        of_key.try_emplace(cell.key, RegisterSearch::Op{op.invoke, op.ret, false, {kAbsent, i}}).first->second;
     if (cell.required) {
       own.payload.required = cell;
     } else {

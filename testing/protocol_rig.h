@@ -19,8 +19,7 @@
 //   put-unchanged0        if it was not updated since a snapshot that has just been taken
 //   batch-if              a batch: put all keys, if the first and the last one have the values that they had at first
 //   batch-if-seen         a batch: put the first key, delete the last one, if they have the values that gets have found
-//   check-if0             a batch: put the key, if the next one (the last one's is the first) has the value that a get
-//                         has found
+//   check-if0             a batch: put the key, if the next one, after the last the first, has what a get has found
 //   scan                  all keys
 //   iterate               an iterator, forward and back
 //   snapshot              take a snapshot, release the one before

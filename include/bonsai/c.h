@@ -167,13 +167,13 @@ typedef struct {
 /* Updates that take effect if the condition holds, at one moment; else BONSAI_CONDITION_FAILED. */
 BONSAI_EXPORT int bonsai_put_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
                                 const char* value, size_t value_bytes, char** errptr);
-BONSAI_EXPORT int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key,
-                                   size_t key_bytes, char** errptr);
+BONSAI_EXPORT int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
+                                   char** errptr);
 /* Adds `by` to the decimal number that is the key's value; no value counts as 0. *result, the sum, may be NULL. */
 BONSAI_EXPORT int bonsai_increment(bonsai_t* db, const char* key, size_t key_bytes, int64_t by, int64_t* result,
                                    char** errptr);
-/* As bonsai_write(). With BONSAI_CONDITION_FAILED *failed, which may be NULL, is the number of a condition that does not
-   hold, counted from 0 in the order of the calls of bonsai_writebatch_require(). */
+/* As bonsai_write(). With BONSAI_CONDITION_FAILED *failed, which may be NULL, is the number of a condition that does
+   not hold, counted from 0 in the order of the calls of bonsai_writebatch_require(). */
 BONSAI_EXPORT int bonsai_write_if(bonsai_t* db, const bonsai_writebatch_t* batch, size_t* failed, char** errptr);
 
 /* The largest batch that bonsai_write() always accepts: key, value and 32 bytes for each update. */
@@ -339,8 +339,8 @@ BONSAI_EXPORT void bonsai_session_scan(bonsai_session_t* session, const bonsai_r
                                        size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                        bonsai_scan_visitor visitor, void* arg, bonsai_result_t* result);
 
-/* Returns when all operations have ended: BONSAI_OK if every operation begun since the last wait has the code BONSAI_OK,
-   BONSAI_NOT_FOUND or BONSAI_CONDITION_FAILED, else one of the other codes, with its message. */
+/* Returns when all operations have ended: BONSAI_OK if every operation begun since the last wait has the code
+   BONSAI_OK, BONSAI_NOT_FOUND or BONSAI_CONDITION_FAILED, else one of the other codes, with its message. */
 BONSAI_EXPORT int bonsai_session_wait(bonsai_session_t* session, char** errptr);
 BONSAI_EXPORT size_t bonsai_session_in_flight(const bonsai_session_t* session);
 

@@ -33,7 +33,7 @@ class Condition {
   static Condition Unchanged(const Snapshot& snapshot) { return {Kind::kUnchanged, {}, &snapshot}; }
 
   [[nodiscard]] Kind kind() const { return kind_; }
-  [[nodiscard]] std::string_view value() const { return value_; }          // kEquals
+  [[nodiscard]] std::string_view value() const { return value_; }       // kEquals
   [[nodiscard]] const Snapshot* snapshot() const { return snapshot_; }  // kUnchanged
 
  private:

@@ -51,8 +51,8 @@
 
 namespace bonsai {
 
-// A set of updates that are applied atomically. A later update of a key replaces an earlier one. With conditions: if all
-// of them hold, at the moment at which the updates are applied; else nothing is changed.
+// A set of updates that are applied atomically. A later update of a key replaces an earlier one. With conditions: if
+// all of them hold, at the moment at which the updates are applied; else nothing is changed.
 class WriteBatch {
  public:
   struct Update {

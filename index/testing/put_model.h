@@ -188,9 +188,12 @@ class PutModel {
   bool put(State* s, Thread* t);
   void judge_put(State* s, Thread* t);
   bool change(State* s, Thread* t);
+  void judge_change(State* s, Thread* t);
+  bool end_change(State* s, Thread* t);
   void settle_pending(State* s, Thread* t);
   bool write(State* s, Thread* t);
   bool complete(State* s, Thread* t);
+  bool decide(State* s, Thread* t);
   void judge_item(const State& s, Thread* t);
   void judge_conditions(const State& s, Frame* f) const;
   void record(State* s, Frame* f);

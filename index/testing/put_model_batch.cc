@@ -90,21 +90,29 @@ bool PutModel::complete(State* s, Thread* t) {
       if (batch->cell == kPublishing && !rule(kReadyLast)) batch->cell = kReady;
       f->pc = kItem;
       return true;
-    case kRefuse:
-      note_ = "batch: refuse";
-      if (batch->cell == kPublishing) batch->cell = kRefused;
-      f->pc = kItem;
-      return true;
-    case kDecide:
-      note_ = "batch: all hold";
-      if (batch->cell == kPublishing) batch->cell = kHolds;
-      f->pc = batch->cell == kHolds ? kSegment : kItem;
-      return true;
     default:
-      record(s, f);
-      if (f->pc == kItem && batch->cell != kPublishing) end(s, t);
-      return true;
+      return decide(s, t);
   }
+}
+
+// The last steps: refused, or all hold, the record, ready.
+bool PutModel::decide(State* s, Thread* t) {
+  enum : Byte { kItem = 0, kDecide = 9, kRefuse, kSegment };
+  Frame* f = &t->frames[t->depth - 1];
+  BatchState* batch = &s->batch[f->operation];
+  if (f->pc == kRefuse) {
+    note_ = "batch: refuse";
+    if (batch->cell == kPublishing) batch->cell = kRefused;
+    f->pc = kItem;
+  } else if (f->pc == kDecide) {
+    note_ = "batch: all hold";
+    if (batch->cell == kPublishing) batch->cell = kHolds;
+    f->pc = batch->cell == kHolds ? kSegment : kItem;
+  } else {
+    record(s, f);
+    if (f->pc == kItem && batch->cell != kPublishing) end(s, t);
+  }
+  return true;
 }
 
 // By the head that was found, or by what is below. A refusal is an exchange of the cell, a step later.

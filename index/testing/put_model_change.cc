@@ -5,15 +5,11 @@
 
 namespace bonsai::index::model {
 
-// Index::attempt. The frame's version says whether it was judged.
+// Index::attempt.
 bool PutModel::change(State* s, Thread* t) {
-  enum : Byte { kLive, kWord, kBelow, kJudge, kToken, kPush, kRecord, kPublish, kVersion, kEnd };
+  enum : Byte { kLive, kWord, kBelow, kJudge, kToken, kPush, kRecord };
   Frame* f = &t->frames[t->depth - 1];
   Bnode* bnode = &s->bnode[f->bnode];
-  const auto record = [&] {
-    s->record[f->operation][0][0] = gen_of(f->bnode);
-    s->record[f->operation][0][1] = f->token;
-  };
   switch (f->pc) {
     case kLive:
       note_ = "change: load index";
@@ -36,28 +32,17 @@ bool PutModel::change(State* s, Thread* t) {
       f->pc = kJudge;
       if (f->node != 0 && version_of(*s, f->node) == 0) settle(t, f->node);
       return true;
-    case kJudge: {
+    case kJudge:
       note_ = "change: judge";
-      Byte head = head_of(f->word);
-      if (head != 0 && pending(*s, head)) head = head_of(s->node[head].next);
-      const bool holds = value_from(*s, f->bnode, head, f->key) == operations_[f->operation].expected;
-      if (!holds && (f->version == 0 || rule(kJudgeEachPush))) {
-        s->refused[f->operation] = 1;
-        end(s, t);
-        return true;
-      }
-      f->version = 1;
-      f->pc = kToken;
-      if (no_room(*s, *f)) {
-        f->pc = kLive;
-        make_room(t, f->bnode, For::kPut);
-      }
+      judge_change(s, t);
       return true;
-    }
     case kToken:
       note_ = "change: reserve token";
       f->token = ++bnode->tokens;
-      if (!rule(kPlaceFirst)) record();
+      if (!rule(kPlaceFirst)) {
+        s->record[f->operation][0][0] = gen_of(f->bnode);
+        s->record[f->operation][0][1] = f->token;
+      }
       f->pc = kPush;
       return true;
     case kPush:
@@ -68,22 +53,48 @@ bool PutModel::change(State* s, Thread* t) {
       s->node[f->node].version = kPending;
       f->pc = kRecord;
       return true;
-    case kRecord:
-      note_ = "change: persist record";
-      record();
-      f->pc = kPublish;
-      return true;
-    case kPublish:
-      note_ = "change: publish";
-      if (s->node[f->node].version == kPending) s->node[f->node].version = 0;
-      f->pc = kEnd;
-      settle(t, f->node);
-      return true;
     default:
-      note_ = "change: return";
-      end(s, t);
-      return true;
+      return end_change(s, t);
   }
+}
+
+// By the head, or by what is below it. The frame's version says whether it was judged before.
+void PutModel::judge_change(State* s, Thread* t) {
+  enum : Byte { kLive = 0, kToken = 4 };
+  Frame* f = &t->frames[t->depth - 1];
+  Byte head = head_of(f->word);
+  if (head != 0 && pending(*s, head)) head = head_of(s->node[head].next);
+  const bool holds = value_from(*s, f->bnode, head, f->key) == operations_[f->operation].expected;
+  if (!holds && (f->version == 0 || rule(kJudgeEachPush))) {
+    s->refused[f->operation] = 1;
+    return end(s, t);
+  }
+  f->version = 1;
+  f->pc = kToken;
+  if (!no_room(*s, *f)) return;
+  f->pc = kLive;
+  make_room(t, f->bnode, For::kPut);
+}
+
+// From the moment at which the node stands.
+bool PutModel::end_change(State* s, Thread* t) {
+  enum : Byte { kRecord = 6, kPublish, kEnd };
+  Frame* f = &t->frames[t->depth - 1];
+  if (f->pc == kRecord) {
+    note_ = "change: persist record";
+    s->record[f->operation][0][0] = gen_of(f->bnode);
+    s->record[f->operation][0][1] = f->token;
+    f->pc = kPublish;
+  } else if (f->pc == kPublish) {
+    note_ = "change: publish";
+    if (s->node[f->node].version == kPending) s->node[f->node].version = 0;
+    f->pc = kEnd;
+    settle(t, f->node);
+  } else {
+    note_ = "change: return";
+    end(s, t);
+  }
+  return true;
 }
 
 // Index::make_durable, of a helper: the record, then the version.
