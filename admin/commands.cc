@@ -142,7 +142,7 @@ std::span<const Command> all_commands() {
   std::vector<std::string_view> deletes = updates;
   deletes.insert(deletes.end(), {"if_absent", "if_present", "if_equals"});
   std::vector<std::string_view> puts = deletes;
-  puts.insert(puts.end(), {"create", "bytes", "log_bytes", "value_file"});
+  puts.insert(puts.end(), {"create", "bytes", "log_bytes", "layout", "unit", "value_file"});
   static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",

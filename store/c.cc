@@ -168,7 +168,7 @@ int bonsai_put_if(bonsai_t* db, const bonsai_condition_t* condition, const char*
                   const char* value, size_t value_bytes, char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(key, key_bytes) || !names_bytes(value, value_bytes)) return null_bytes();
-    return with_condition(condition, [&](const bonsai::Condition& holds) {
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
       return db->db->PutIf(holds, {key, key_bytes}, {value, value_bytes});
     });
   });
@@ -178,7 +178,7 @@ int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const ch
                      char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(key, key_bytes)) return null_bytes();
-    return with_condition(condition, [&](const bonsai::Condition& holds) {
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
       return db->db->DeleteIf(holds, {key, key_bytes});
     });
   });
@@ -218,7 +218,7 @@ int bonsai_writebatch_require(bonsai_writebatch_t* batch, const bonsai_condition
                               size_t key_bytes, char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(key, key_bytes)) return null_bytes();
-    return with_condition(condition, [&](const bonsai::Condition& holds) {
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
       batch->batch.Require({key, key_bytes}, holds);
       return Status::OK();
     });
