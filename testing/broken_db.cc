@@ -28,6 +28,10 @@ const char* name_of(Defect defect) {
       return "revives deleted";
     case Defect::kSkipsOnPrev:
       return "skips on prev";
+    case Defect::kIgnoresConditions:
+      return "ignores conditions";
+    case Defect::kJudgesEarly:
+      return "judges early";
   }
   return "?";
 }
@@ -87,6 +91,16 @@ Status BrokenDb::put_late(std::string_view key, std::string_view value) {
 Status BrokenDb::Delete(std::string_view key) {
   if (defect_ == Defect::kRevivesDeleted && now_and_then(5)) return Status::OK();
   return ModelDb::Delete(key);
+}
+
+Status BrokenDb::PutIf(const Condition& condition, std::string_view key, std::string_view value) {
+  if (defect_ == Defect::kIgnoresConditions && now_and_then(10)) return ModelDb::Put(key, value);
+  if (defect_ != Defect::kJudgesEarly) return ModelDb::PutIf(condition, key, value);
+  WriteBatch judged;
+  judged.Require(key, condition);
+  BONSAI_RETURN_IF_ERROR(ModelDb::Write(judged, nullptr));
+  base::yield_thread();
+  return ModelDb::Put(key, value);
 }
 
 Status BrokenDb::Write(const WriteBatch& batch, size_t* failed) {
