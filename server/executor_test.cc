@@ -64,7 +64,7 @@ TEST_F(ServerExecutor, PipelinesActAsOneByOne) {
         std::string& replies = expected[c];
         const auto value_of = [&] { return map.contains(key) ? "$" + map[key] : std::string("null"); };
         const std::string value = std::to_string(random.next());
-        switch (random.below(6)) {
+        switch (random.below(8)) {
           case 0:
             unsent[c] += request({"SET", key, value}), replies += " +OK", map[key] = value;
             break;
@@ -79,6 +79,13 @@ TEST_F(ServerExecutor, PipelinesActAsOneByOne) {
             break;
           case 4:
             unsent[c] += request({"MSET", key, value}), replies += " +OK", map[key] = value;
+            break;
+          case 5:
+            unsent[c] += request({"SETNX", key, value}), replies += map.contains(key) ? " :0" : " :1";
+            map.try_emplace(key, value);
+            break;
+          case 6:
+            unsent[c] += request({"GETSET", key, value}), replies += " " + value_of(), map[key] = value;
             break;
           default:
             unsent[c] += request({"GET", key}), replies += " " + value_of();

@@ -115,8 +115,8 @@ class JitSearch {
       }
       for (uint64_t left = updates_ & ~each.done; left != 0; left &= left - 1) {
         const auto slot = static_cast<size_t>(__builtin_ctzll(left));
-        const Op& op = ops_[pending_[slot]];
-        if (may_be_next(each, op) && Model::allows(op.payload, each.state)) todo.push_back(after(each, slot));
+        const Op& next = ops_[pending_[slot]];
+        if (may_be_next(each, next) && Model::allows(next.payload, each.state)) todo.push_back(after(each, slot));
       }
       if (rounds % 1024 == 1023) unify(&todo);
     }
