@@ -7,12 +7,12 @@
 // on its own sequence, made before the clock starts. The store is drained before each line; then it waits for
 // SETTLE_MS.
 //   library_driver count KIND RECORDS OPERATIONS      for scripts/instructions.py
-// Operations of one kind on a loaded and drained store. KIND: put, put_if (present), get, multi_put, multi_get (32 keys a call), scan (of
+// Operations of one kind on a loaded and drained store. KIND: put, get, multi_put, multi_get (32 keys a call), scan (of
 // 50); session_put, session_get, session_mixed, session_insert, session_scan (32 a session's wait; each twentieth of
 // the scans is an insert); long_scan (of 32 K records, after 256 puts), long_scan_16 (values of 16 bytes); compaction
-// (a put, and its share of a drain after 4,096 puts). One thread, no background threads, 8-byte keys in random order,
-// 8-byte values. The requests of a run are a prefix of those of a longer one. Pools are in memory (tmpfs) and are
-// removed in the end.
+// (a put, and its share of a drain after 4,096 puts); put_if (if present). One thread, no background threads, 8-byte
+// keys in random order, 8-byte values. The requests of a run are a prefix of those of a longer one. Pools are in memory
+// (tmpfs) and are removed in the end.
 #include <unistd.h>
 
 #include <algorithm>
