@@ -316,6 +316,7 @@ class Index {
       upload_metadata(key, dnode, reader);
   }
   void upload_metadata(const base::Key& key, const persist::Dnode& dnode, persist::RunReader* reader);
+  void search_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup);
   void get_from_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   class Gets;

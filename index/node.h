@@ -34,13 +34,13 @@ struct Batch;
 inline constexpr uint64_t kNoVersion = 0;
 inline constexpr uint64_t kVersionOfBase = 1;           // below every scan
 inline constexpr uint64_t kVersionFirst = 2;            // of the global counter
-inline constexpr uint64_t kLatest = uint64_t{1} << 63;  // "as of now", for reads; above every version
+inline constexpr uint64_t kLatest = uint64_t{1} << 62;  // "as of now", for reads; above every version
 // In place of a version. Both are above kLatest, so that no read sees the node.
 inline constexpr uint64_t kPassed = kLatest + 1;  // the node is no update: its batch was refused, or it only checks
-inline constexpr uint64_t kPendingVersion = kLatest + 2;  // it has no durable record yet
+inline constexpr uint64_t kPendingVersion = uint64_t{1} << 63;  // it has no durable record yet
 
-// Whether a node's version is final: another one may be pushed on top of the node.
-constexpr bool is_settled(uint64_t version) { return version - 1 < kPendingVersion - 1; }
+// Whether a node's version is final: another one may be pushed on top of the node. One comparison, by the sign.
+constexpr bool is_settled(uint64_t version) { return static_cast<int64_t>(version) > 0; }
 
 struct Node {
   static constexpr uint8_t kTombstone = 1;

@@ -394,8 +394,8 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
     if (below == nullptr) break;
     const uint64_t version_below = below->version.load(std::memory_order_acquire);
     const uint64_t version = kept->version.load(std::memory_order_acquire);
-    BONSAI_INVARIANT(version_below != kNoVersion && (version_below <= version || version_below == kPassed));
-    if (version_below <= version && live.need(version_below, version)) {
+    BONSAI_INVARIANT(version_below != kNoVersion);
+    if (version_below != kPassed && live.need(version_below, version)) {
       kept = below;
       continue;
     }

@@ -115,8 +115,9 @@ class JitSearch {
       }
       for (uint64_t left = updates_ & ~each.done; left != 0; left &= left - 1) {
         const auto slot = static_cast<size_t>(__builtin_ctzll(left));
-        const Op& next = ops_[pending_[slot]];
-        if (may_be_next(each, next) && Model::allows(next.payload, each.state)) todo.push_back(after(each, slot));
+        const Op& candidate = ops_[pending_[slot]];
+        const bool allowed = may_be_next(each, candidate) && Model::allows(candidate.payload, each.state);
+        if (allowed) todo.push_back(after(each, slot));
       }
       if (rounds % 1024 == 1023) unify(&todo);
     }
