@@ -36,7 +36,11 @@ class Index::Pushing final : public persist::Log::Placing {
  public:
   Pushing(Index& index, Bnode* bnode, Slots* slots, const Slots::Place& at, uint64_t hash, Node* node)
       : index_(index), bnode_(bnode), slots_(slots), at_(at), hash_(hash), node_(node) {}
-  bool place() override { return placed_ = index_.push(bnode_, slots_, at_, hash_, node_); }
+  bool place() override {
+    placed_ = index_.push(bnode_, slots_, at_, hash_, node_);
+    if (placed_) step("persist record");
+    return placed_;
+  }
   [[nodiscard]] bool placed() const { return placed_; }
 
  private:
