@@ -61,24 +61,19 @@ void SessionImpl::Delete(std::string_view key, Status* status) {
   ++in_flight_;
 }
 
-// Before a conditional update, which is carried out at once: all before it have ended, or see nothing of it.
-void SessionImpl::begin_alone(std::string_view key) {
-  keep_order(key);
-  end_points();
-}
-
+// A conditional update is carried out at once, after all that is in flight.
 void SessionImpl::PutIf(const Condition& condition, std::string_view key, std::string_view value, Status* status) {
-  begin_alone(key);
+  Wait();
   *status = db_.PutIf(condition, key, value);
 }
 
 void SessionImpl::DeleteIf(const Condition& condition, std::string_view key, Status* status) {
-  begin_alone(key);
+  Wait();
   *status = db_.DeleteIf(condition, key);
 }
 
 void SessionImpl::Increment(std::string_view key, int64_t by, int64_t* result, Status* status) {
-  begin_alone(key);
+  Wait();
   *status = db_.Increment(key, by, result);
 }
 

@@ -65,7 +65,6 @@ class SessionImpl final : public Session {
 
   void make_room();
   void keep_order(std::string_view key);
-  void begin_alone(std::string_view key);
   [[nodiscard]] bool updates(std::string_view key);
   void fix_scans(std::string_view key);
   [[nodiscard]] size_t lanes_for(size_t operations) const;
