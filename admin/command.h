@@ -30,6 +30,7 @@ std::span<const Command> all_commands();
 
 Status run_create(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_put(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_increment(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_get(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_exists(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_del(const std::vector<std::string>& operands, ExitCode* exit);

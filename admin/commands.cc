@@ -26,7 +26,14 @@ constexpr std::string_view kPutText =
     "  bonsai put --pool=a.pool apple red\n"
     "  bonsai put --pool=new.pool --create --bytes=64M apple red\n"
     "  bonsai put --pool=a.pool photo --value_file=photo.jpg\n"
+    "  bonsai put --pool=a.pool --if_absent lock $$ || echo taken   # exit code 1: the condition does not hold\n"
+    "  bonsai put --pool=a.pool --if_equals=red apple green\n"
     "  bonsai put --pool=a.pool -- -key-with-a-dash value\n";
+
+constexpr std::string_view kIncrementText =
+    "Adds BY, by default 1, to the decimal number that is the value, and prints the sum. No value counts as 0.\n\n"
+    "  bonsai increment --pool=a.pool hits\n"
+    "  bonsai increment --pool=a.pool stock -- -12\n";
 
 constexpr std::string_view kGetText =
     "Prints the value as it is, and a newline. Exit code 1 and no output: the key has no value.\n\n"
@@ -131,6 +138,11 @@ std::span<const Command> all_commands() {
   const std::vector<std::string_view> range = {"pool", "from",   "after",  "end", "limit",
                                                "key",  "domain", "medium", "hex"};
   const std::vector<std::string_view> place = {"json", "secret_file", "fabric_wait_ms_max"};
+  const std::vector<std::string_view> updates = {"pool", "key", "durability", "domain", "medium", "hex"};
+  std::vector<std::string_view> deletes = updates;
+  deletes.insert(deletes.end(), {"if_absent", "if_present", "if_equals"});
+  std::vector<std::string_view> puts = deletes;
+  puts.insert(puts.end(), {"create", "bytes", "log_bytes", "layout", "unit", "value_file"});
   static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",
@@ -140,18 +152,11 @@ std::span<const Command> all_commands() {
        kCreateText,
        {"pool", "bytes", "log_bytes", "key", "layout", "unit", "domain", "medium"},
        run_create},
-      {"put",
-       "KEY [VALUE]",
-       1,
-       2,
-       "set the value of a key",
-       kPutText,
-       {"pool", "create", "bytes", "log_bytes", "key", "layout", "unit", "durability", "domain", "medium", "hex",
-        "value_file"},
-       run_put},
+      {"put", "KEY [VALUE]", 1, 2, "set the value of a key", kPutText, puts, run_put},
+      {"increment", "KEY [BY]", 1, 2, "add to a key's number", kIncrementText, updates, run_increment},
       {"get", "KEY", 1, 1, "print the value of a key", kGetText, record, run_get},
       {"exists", "KEY", 1, 1, "whether a key has a value", kExistsText, record, run_exists},
-      {"del", "KEY", 1, 1, "remove a key", kDelText, {"pool", "key", "durability", "domain", "medium", "hex"}, run_del},
+      {"del", "KEY", 1, 1, "remove a key", kDelText, deletes, run_del},
       {"scan", "", 0, 0, "print records in key order", kScanText, range, run_scan},
       {"count", "", 0, 0, "count records", kCountText, range, run_count},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
@@ -208,7 +213,8 @@ std::string program_help() {
   return text +
          "  help        show this, or the help of a command: bonsai help put\n"
          "  version     show the version\n\n"
-         "Exit codes: 0 done; 1 the key has no value; 2 wrong usage or input; 3 failed; 4 the pool is damaged.\n"
+         "Exit codes: 0 done; 1 the key has no value, or a condition does not hold; 2 wrong usage or input; 3 failed; "
+         "4 the pool is damaged.\n"
          "Errors go to standard error.\n\n"
          "Try:\n"
          "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"

@@ -9,7 +9,7 @@ namespace bonsai::admin {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitNotFound = 1,  // the key has no value
+  kExitNotFound = 1,  // the key has no value, or a condition does not hold
   kExitUsage = 2,     // unknown command or flag, or input out of bounds; nothing changed
   kExitFailed = 3,    // the pool or the machine cannot do it now
   kExitDamaged = 4,   // stored bytes fail their checks
@@ -20,6 +20,7 @@ inline ExitCode exit_code(const Status& status) {
     case Status::Code::kOk:
       return kExitOk;
     case Status::Code::kNotFound:
+    case Status::Code::kConditionFailed:
       return kExitNotFound;
     case Status::Code::kInvalidArgument:
       return kExitUsage;

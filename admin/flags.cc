@@ -30,5 +30,8 @@ DEFINE_string(from, "", "KEY|first key (default: the first there is)");
 DEFINE_string(after, "", "KEY|begin after this key");
 DEFINE_string(end, "", "KEY|stop before this key (default: no end)");
 DEFINE_uint64(limit, UINT64_MAX, "N|at most N records (default: all)");
+DEFINE_bool(if_absent, false, "|only if the key has no value");
+DEFINE_bool(if_present, false, "|only if the key has a value");
+DEFINE_string(if_equals, "", "VALUE|only if the key has this value");
 DEFINE_string(value_file, "", "FILE|read the value from FILE; - is standard input");
 DEFINE_string(root, "/", "FOLDER|look at the machine whose / is FOLDER (for tests)");

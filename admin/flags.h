@@ -27,6 +27,9 @@ DECLARE_string(from);
 DECLARE_string(after);
 DECLARE_string(end);
 DECLARE_uint64(limit);
+DECLARE_bool(if_absent);
+DECLARE_bool(if_present);
+DECLARE_string(if_equals);
 DECLARE_string(value_file);
 DECLARE_string(root);
 

@@ -65,6 +65,34 @@ TEST_F(Program, PutMakesThePoolOnlyOnRequest) {
   EXPECT_EQ(bonsai("scan").out, "a\t1\nb\t2\n");
 }
 
+TEST_F(Program, ConditionsDecideAndTellByTheExitCode) {
+  create();
+  must("put", {"--if-absent", "lock", "me"});
+  EXPECT_EQ(bonsai("put", {"--if-absent", "lock", "you"}).exit_code, 1);
+  EXPECT_EQ(bonsai("put", {"--if-present", "none", "x"}).exit_code, 1);
+  must("put", {"--if-equals=me", "lock", "you"});
+  EXPECT_EQ(bonsai("del", {"--if-equals=me", "lock"}).exit_code, 1);
+  EXPECT_EQ(bonsai("del", {"--if-equals=me", "lock"}).err, "");
+  must("put", {"--if-present", "--hex", "6c6f636b", "00ff"});
+  must("put", {"--if-equals=00FF", "--hex", "6c6f636b", "31"});
+  EXPECT_EQ(bonsai("scan").out, "lock\t1\n");
+  must("del", {"--if-equals=1", "lock"});
+  EXPECT_EQ(bonsai("put", {"--if-absent", "--if-present", "a", "b"}).exit_code, 2);
+  EXPECT_EQ(bonsai("scan").out, "");
+}
+
+TEST_F(Program, IncrementPrintsTheSum) {
+  create();
+  EXPECT_EQ(bonsai("increment", {"hits"}).out, "1\n");
+  EXPECT_EQ(bonsai("increment", {"hits", "41"}).out, "42\n");
+  EXPECT_EQ(bonsai("increment", {"hits", "--", "-50"}).out, "-8\n");
+  EXPECT_EQ(bonsai("increment", {"hits", "many"}).exit_code, 2);
+  EXPECT_EQ(bonsai("increment", {"hits", "9223372036854775808"}).exit_code, 2);
+  must("put", {"hits", "red"});
+  EXPECT_EQ(bonsai("increment", {"hits"}).exit_code, 2);
+  EXPECT_EQ(bonsai("get", {"hits"}).out, "red\n");
+}
+
 TEST_F(Program, ValuesComeFromFilesAndStandardInput) {
   create();
   const std::string value("line\n\0\xff", 7);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// create, put, get, exists, del, scan, count: the commands that read and write records.
+// create, put, increment, get, exists, del, scan, count: the commands that read and write records.
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "admin/command.h"
@@ -37,6 +39,28 @@ Status read_value(const std::vector<std::string>& operands, std::string* value) 
   if (from_file) return read_value_file(FLAGS_value_file, value);
   if (FLAGS_hex) return from_hex(operands[1], value);
   *value = operands[1];
+  return Status::OK();
+}
+
+// The condition that the flags name, if any. `equal` must live as long as it.
+Status read_condition(std::string* equal, std::optional<Condition>* condition) {
+  const int named = (FLAGS_if_absent ? 1 : 0) + (FLAGS_if_present ? 1 : 0) + (FLAGS_if_equals.empty() ? 0 : 1);
+  if (named > 1) return Status::InvalidArgument("give one of --if_absent, --if_present and --if_equals");
+  if (FLAGS_if_absent) *condition = Condition::Absent();
+  if (FLAGS_if_present) *condition = Condition::Present();
+  if (FLAGS_if_equals.empty()) return Status::OK();
+  *equal = FLAGS_if_equals;
+  if (FLAGS_hex) {
+    if (Status status = from_hex(FLAGS_if_equals, equal); !status.ok()) return status;
+  }
+  *condition = Condition::Equals(*equal);
+  return Status::OK();
+}
+
+// A condition that does not hold is an answer, not an error: nothing on stderr.
+Status as_answer(const Status& status, ExitCode* exit) {
+  if (!status.IsConditionFailed()) return status;
+  *exit = kExitNotFound;
   return Status::OK();
 }
 
@@ -100,14 +124,36 @@ Status run_create(const std::vector<std::string>&, ExitCode*) {
   return pool.close(print(text));
 }
 
-Status run_put(const std::vector<std::string>& operands, ExitCode*) {
+Status run_put(const std::vector<std::string>& operands, ExitCode* exit) {
   std::string value;
   if (Status status = read_value(operands, &value); !status.ok()) return status;
-  return with_pool([&](OpenPool& pool) {
+  std::string equal;
+  std::optional<Condition> condition;
+  if (Status status = read_condition(&equal, &condition); !status.ok()) return status;
+  const Status status = with_pool([&](OpenPool& pool) {
     std::string key;
-    Status status = pool.keys.parse(operands[0], &key);
-    return status.ok() ? pool.db->Put(key, value) : status;
+    Status parsed = pool.keys.parse(operands[0], &key);
+    if (!parsed.ok()) return parsed;
+    return condition ? pool.db->PutIf(*condition, key, value) : pool.db->Put(key, value);
   });
+  return as_answer(status, exit);
+}
+
+Status run_increment(const std::vector<std::string>& operands, ExitCode*) {
+  int64_t by = 1, sum = 0;
+  if (operands.size() == 2) {
+    const std::string& text = operands[1];
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), by);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return Status::InvalidArgument("'" + text + "' is no number of 64 bits; give one such as 1, or -1 after --");
+    }
+  }
+  const Status status = with_pool([&](OpenPool& pool) {
+    std::string key;
+    Status parsed = pool.keys.parse(operands[0], &key);
+    return parsed.ok() ? pool.db->Increment(key, by, &sum) : parsed;
+  });
+  return status.ok() ? print(std::to_string(sum) + "\n") : status;
 }
 
 Status run_get(const std::vector<std::string>& operands, ExitCode* exit) {
@@ -124,12 +170,17 @@ Status run_get(const std::vector<std::string>& operands, ExitCode* exit) {
   return status.ok() ? print((FLAGS_hex ? to_hex(value) : value) + "\n") : status;
 }
 
-Status run_del(const std::vector<std::string>& operands, ExitCode*) {
-  return with_pool([&](OpenPool& pool) {
+Status run_del(const std::vector<std::string>& operands, ExitCode* exit) {
+  std::string equal;
+  std::optional<Condition> condition;
+  if (Status status = read_condition(&equal, &condition); !status.ok()) return status;
+  const Status status = with_pool([&](OpenPool& pool) {
     std::string key;
-    Status status = pool.keys.parse(operands[0], &key);
-    return status.ok() ? pool.db->Delete(key) : status;
+    Status parsed = pool.keys.parse(operands[0], &key);
+    if (!parsed.ok()) return parsed;
+    return condition ? pool.db->DeleteIf(*condition, key) : pool.db->Delete(key);
   });
+  return as_answer(status, exit);
 }
 
 Status run_exists(const std::vector<std::string>& operands, ExitCode* exit) {

@@ -28,6 +28,8 @@ inline Status status_from_wire(int32_t code, std::string text) {
       return Status::Busy(std::move(text));
     case Status::Code::kUnavailable:
       return Status::Unavailable(std::move(text));
+    case Status::Code::kConditionFailed:
+      return Status::ConditionFailed(std::move(text));
     default:
       return Status::IoError(std::move(text));
   }

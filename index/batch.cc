@@ -6,6 +6,11 @@
 // because no other node may be pushed on top of it. So a helper finds out from the head whether an item is in place
 // already, and its own exchange fails if the head has changed since. The record names the tokens of the nodes in their
 // chains; it is written when all nodes are in their chains.
+//
+// Conditions. An item's conditions are judged by the update on which its node is then pushed, so the exchange of the
+// word confirms them, and from then on nobody can change the key. They all hold when every node is in place: that is
+// decided by one exchange of the cell, before the record is written, as is a refusal. A key that is only checked has an
+// item, and a node, too.
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +53,7 @@ bool Index::admit(Batch* batch) {
 void Index::dismiss(Batch* batch) {
   if (std::exchange(batch->admitted, false)) {
     BONSAI_INVARIANT(batch_owners_.fetch_sub(1) > 0);
-    if (!batch->begun()) log_.give_back(batch->log_segments);
+    if (!batch->begun() || Batch::is_refused(batch->cell.load())) log_.give_back(batch->log_segments);
   } else {
     log_.want_none();
   }
@@ -67,11 +72,24 @@ Index::Outcome Index::write(Batch* batch) {
 // Brings a batch from publishing to ready. Any thread may do it, several at once too.
 Index::Outcome Index::complete(Batch* batch, persist::Log::Use use) {
   for (size_t i = batch->placed.load(std::memory_order_relaxed); i < batch->items.size(); ++i) {
-    if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
+    const uint64_t cell = batch->cell.load(std::memory_order_seq_cst);
+    if (cell == Batch::kHolds) break;
+    if (cell != Batch::kPublishing) return Outcome::kDone;
     if (const Outcome outcome = publish_item(batch, i); outcome != Outcome::kDone) return outcome;
     batch->placed.store(i + 1, std::memory_order_relaxed);
   }
+  if (batch->conditional()) {
+    step("batch holds");
+    uint64_t publishing = Batch::kPublishing;
+    if (!batch->cell.compare_exchange_strong(publishing, Batch::kHolds) && publishing != Batch::kHolds)
+      return Outcome::kDone;
+  }
   return make_durable(batch, use);
+}
+
+bool Index::give_up(Batch* batch) {
+  uint64_t publishing = Batch::kPublishing;
+  return batch->conditional() && batch->cell.compare_exchange_strong(publishing, Batch::refused(Refusal::kGivenUp, 0));
 }
 
 Index::Outcome Index::publish_item(Batch* batch, size_t i) {
@@ -95,7 +113,12 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
       slots_of(bnode, bnode->capacity() <= Slots::kCapacityMax ? Node::arena_bytes(item->key, item->value) : 0);
   const Slots::Place place = slots->find(key, hash);
   Node* head = place.head();
-  if (head == nullptr && !place.frozen()) head = unsettled_below(bnode, key, hash);
+  uint64_t gen = bnode->gen();
+  if (head == nullptr && !place.frozen()) {
+    const HeadBelow below = unsettled_below(bnode, key, hash);
+    head = below.head;
+    gen = below.gen;
+  }
   *done = true;
   if (head != nullptr && head->batch() == batch) {
     Node* unset = nullptr;
@@ -107,7 +130,11 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   *done = false;
   BONSAI_SLOW_INVARIANT(bnode->covers(key));
   if (head != nullptr) {
-    if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
+    if (const Outcome outcome = settle_head(head, gen); outcome != Outcome::kDone) return outcome;
+  }
+  if (item->conditions_count != 0 && refuse(batch, *item, bnode, place.head(), hash)) {
+    *done = true;
+    return Outcome::kDone;
   }
   // A batch begins only where it has room, because then it can wait for it.
   const Replacer::ToPublish left{std::span<const Batch::Item>(batch->items).subspan(i), batch->begun()};
@@ -115,7 +142,8 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   if (tight || no_room(*bnode, *slots, place))
     return replacer_.make_room(bnode, &left) ? Outcome::kDone : Outcome::kStalled;
   if (place.head() != nullptr) prune(slots, place.index, place.head());
-  Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
+  const auto flags = static_cast<uint8_t>(item->flags | (batch->conditional() ? Node::kConditional : 0));
+  Node* node = Node::make(item->key, item->value, flags, batch, bnode->gen());
   node->token = take_token(bnode, slots, 0).token;
   if (!push(bnode, slots, place, hash, node)) {
     Node::destroy(node);
@@ -133,6 +161,7 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
     std::vector<persist::Update> updates;
     updates.reserve(batch->items.size());
     for (const Batch::Item& item : batch->items) {
+      if ((item.flags & Node::kCheck) != 0) continue;
       const bool tombstone = (item.flags & Node::kTombstone) != 0;
       BONSAI_INVARIANT(item.node.load() != nullptr);
       const Node& node = *item.node.load();
@@ -153,8 +182,8 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
   }
   BONSAI_INVARIANT(batch->segment.load() != persist::kNoSegment);  // durable before visible
   step("batch ready");
-  uint64_t publishing = Batch::kPublishing;
-  batch->cell.compare_exchange_strong(publishing, Batch::kReady);
+  uint64_t before = batch->conditional() ? Batch::kHolds : Batch::kPublishing;
+  batch->cell.compare_exchange_strong(before, Batch::kReady);
   return Outcome::kDone;
 }
 

@@ -24,7 +24,7 @@ Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
         static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
     Node* node = Node::make(update.key, update.value, flags, nullptr);
     node->version.store(kVersionOfBase, std::memory_order_relaxed);
-    node->segment = record.segment;
+    node->segment.store(record.segment, std::memory_order_relaxed);
     Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
     const uint64_t hash = node->key().hash();
     BONSAI_SLOW_INVARIANT(bnode->covers(node->key()));
@@ -44,7 +44,7 @@ Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, pers
       versions_(config.snapshots_max),
       tree_(epochs),
       replacer_({log, dnodes, large, epochs, versions_, tree_, queue_, compactions_}, config.limits,
-                [this](Node* head) { return settle_head(head) == Outcome::kDone; }) {
+                [this](Node* head, uint64_t gen) { return settle_head(head, gen) == Outcome::kDone; }) {
   static_cast<void>(Layer::closed_slots());  // now, so that no freeze needs memory
 }
 

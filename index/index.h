@@ -92,11 +92,13 @@ class Index {
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);
-  // Publishes a batch (items sorted by key, each key once) atomically. The caller keeps its reference and calls again
-  // until kDone: a batch that has begun must be completed.
+  // Publishes a batch (items sorted by key, each key once) atomically, or, if it has conditions, may refuse it: see
+  // Batch::cell. The caller keeps its reference and calls again until kDone: a batch that has begun must be completed.
   Outcome write(Batch* batch);
-  // Abandons a batch that has not begun: no item has a node.
+  // Abandons a batch that has not begun (no item has a node) or is refused.
   void dismiss(Batch* batch);
+  // Refuses a batch with conditions if it is not decided yet. False: it is.
+  static bool give_up(Batch* batch);
 
   // ---- reads (read.cc)
 
@@ -138,6 +140,34 @@ class Index {
     ~Asker() = default;
   };
   void get_many(uint64_t version, size_t count, Asker* asker);
+
+  // ---- conditional updates (change.cc)
+
+  // A conditional update of one key. Nothing of it is left between attempts. Requires: the views outlive it.
+  class Change {
+   public:
+    base::Key key;
+    std::string_view value;
+    bool tombstone = false;
+    bool large = false;
+    persist::Log::Use use = persist::Log::Use::kOrdinary;
+
+    // Whether the update may be made of the key's present value; may set the members above, `key` excepted. `version`:
+    // of the present value's node, or below every registered scan's. May be called several times.
+    virtual Refusal decide(const Lookup& now, uint64_t version) = 0;
+
+   protected:
+    ~Change() = default;
+  };
+  // Makes the update, or none if it is refused: *why. Any other outcome than kDone: nothing is changed (kFailed: as
+  // for a put).
+  Outcome change(Change* change, Refusal* why);
+  // What a condition says to a value of its key.
+  [[nodiscard]] Refusal judge(const Condition& condition, const Lookup& now, uint64_t version) const;
+  // Reads a key's value as of `at` (kLatest: now), and its version as Change::decide() gets it.
+  void read_versioned(uint64_t at, Lookup* now, uint64_t* version);
+
+  // ---- scans (read.cc)
 
   struct Piece {
     Rows rows;
@@ -206,7 +236,14 @@ class Index {
 
  private:
   // put.cc
-  enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
+  enum class Push {
+    kPublished,
+    kSuperseded,
+    kOvertaken,  // by an update that depends on what is below it: take a newer token, and write a newer record
+    kFrozen,
+    kFull,
+    kStalled
+  };
   static Bnode* newest_successor(Bnode* bnode, const base::Key& key);
   Bnode* current_bnode(const base::Key& key) const;
   enum class Fetch { kUpdates, kUpdatesAndDnode };
@@ -234,13 +271,20 @@ class Index {
   template <size_t kMax>
   Outcome persist_record(const Group<kMax>& group);
   template <size_t kMax>
+  static void leave_equal_keys_alone(Group<kMax>* group, size_t done);
+  template <size_t kMax>
   size_t publish_in_turn(const Group<kMax>& group, size_t first, Push* why);
   Push publish(const Reservation& reserved, const Put& put);
   bool push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node);
   Push publish(const Reservation& reserved, const base::Key& key, Node* node);
   Slots* slots_of(Bnode* bnode, size_t node_bytes);
-  Outcome settle_head(Node* head);
-  Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash) const;
+  static Push fate_under(Node* head, uint32_t token);
+  Outcome settle_head(Node* head, uint64_t gen);
+  struct HeadBelow {
+    Node* head = nullptr;
+    uint64_t gen = 0;  // of its bnode
+  };
+  HeadBelow unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash) const;
   void prune(Slots* slots, uint32_t index, Node* own);
   void drop(Node* node);
 
@@ -251,6 +295,15 @@ class Index {
   Outcome make_durable(Batch* batch, persist::Log::Use use);
   Outcome make_shares_durable(Batch* batch, std::span<const persist::Update> updates);
   Outcome push_item(Batch* batch, size_t i, bool* done);
+
+  // change.cc
+  class Pushing;
+  Outcome make_durable(Node* node, uint64_t gen);
+  void recorded(Node* node, uint32_t segment);
+  Outcome settle_newest(Bnode* bnode, Node* head, const base::Key& key, uint64_t hash);
+  Push attempt(Bnode* bnode, uint64_t hash, Change* change, Refusal* why, Outcome* durable);
+  void read_from(Bnode* bnode, Node* head, uint64_t hash, uint64_t at, Lookup* now, uint64_t* version);
+  bool refuse(Batch* batch, const Batch::Item& item, Bnode* bnode, Node* head, uint64_t hash);
 
   // read.cc
   Node* visible(Node* head, uint64_t version);
@@ -263,6 +316,8 @@ class Index {
       upload_metadata(key, dnode, reader);
   }
   void upload_metadata(const base::Key& key, const persist::Dnode& dnode, persist::RunReader* reader);
+  void search_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup);
+  void get_from_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   class Gets;
   struct Layered;

@@ -3,7 +3,8 @@
 //
 // A published node is immutable, except for `next` (pruning only skips nodes), and `version`, which changes once, from
 // 0 to the version that orders the node among snapshots. The nodes of a batch take their version from one cell, so that
-// the batch becomes visible atomically.
+// the batch becomes visible atomically. The node of a conditional update begins as pending: it has its place in the
+// chain, is invisible, and has no record yet; who meets it makes one, and then it is as any published node.
 #ifndef BONSAI_INDEX_NODE_H_
 #define BONSAI_INDEX_NODE_H_
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/small_copy.h"
+#include "index/condition.h"
 #include "persist/log.h"
 #include "persist/record.h"
 
@@ -29,21 +32,30 @@ namespace bonsai::index {
 struct Batch;
 
 inline constexpr uint64_t kNoVersion = 0;
-inline constexpr uint64_t kVersionOfBase = 1;    // below every scan
-inline constexpr uint64_t kVersionFirst = 2;     // of the global counter
-inline constexpr uint64_t kLatest = UINT64_MAX;  // "as of now", for reads
+inline constexpr uint64_t kVersionOfBase = 1;           // below every scan
+inline constexpr uint64_t kVersionFirst = 2;            // of the global counter
+inline constexpr uint64_t kLatest = uint64_t{1} << 62;  // "as of now", for reads; above every version
+// In place of a version. Both are above kLatest, so that no read sees the node.
+inline constexpr uint64_t kPassed = kLatest + 1;  // the node is no update: its batch was refused, or it only checks
+inline constexpr uint64_t kPendingVersion = uint64_t{1} << 63;  // it has no durable record yet
+
+// Whether a node's version is final: another one may be pushed on top of the node. One comparison, by the sign.
+constexpr bool is_settled(uint64_t version) { return static_cast<int64_t>(version) > 0; }
 
 struct Node {
   static constexpr uint8_t kTombstone = 1;
   static constexpr uint8_t kLarge = 2;  // the value is a LargeRef
   static constexpr uint8_t kInBatch = 4;
-  static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
-  static constexpr uint8_t kInArena = 16;  // is in its bnode's table, and goes with it
+  static constexpr uint8_t kBorrowed = 8;      // the large value belongs to the dnode below
+  static constexpr uint8_t kInArena = 16;      // is in its bnode's table, and goes with it
+  static constexpr uint8_t kConditional = 32;  // depends on the update below it
+  static constexpr uint8_t kCheck = 64;        // of a batch: no update, it keeps others away until the batch is decided
 
   std::atomic<Node*> next{nullptr};
   std::atomic<uint64_t> version{kNoVersion};
   uint32_t token = 0;
-  uint32_t segment = persist::kNoSegment;  // holds its record, kNoSegment: none (carried, or in a batch)
+  // Holds its record, kNoSegment: none (carried, pending, or in a batch). Set before the node has a version.
+  std::atomic<uint32_t> segment{persist::kNoSegment};
   uint32_t value_bytes = 0;
   uint16_t key_bytes = 0;
   uint8_t flags = 0;
@@ -54,11 +66,22 @@ struct Node {
   [[nodiscard]] bool in_batch() const { return (flags & kInBatch) != 0; }
   [[nodiscard]] bool borrowed() const { return (flags & kBorrowed) != 0; }
   [[nodiscard]] bool in_arena() const { return (flags & kInArena) != 0; }
+  [[nodiscard]] bool conditional() const { return (flags & kConditional) != 0; }
+  [[nodiscard]] bool checks_only() const { return (flags & kCheck) != 0; }
   [[nodiscard]] std::string_view key_view() const { return {bytes(), key_bytes}; }
   [[nodiscard]] std::string_view value() const { return {bytes() + key_bytes, value_bytes}; }
   [[nodiscard]] base::Key key() const { return base::Key::of(key_view()); }
   [[nodiscard]] Batch* batch() const;  // null unless in_batch()
   [[nodiscard]] uint64_t gen() const;  // of the bnode that it was made for; requires in_batch()
+  // Whether it is known to be no update. Requires: it is not the head, or has been settled.
+  [[nodiscard]] bool passed() const { return version.load(std::memory_order_acquire) == kPassed; }
+  // The segment of the log that holds its record, or its batch's; kNoSegment: none. Requires: it is an update.
+  [[nodiscard]] uint32_t record_segment() const;
+  // The first update of a settled chain; null: there is none.
+  static Node* newest_update(Node* head) {
+    while (head != nullptr && head->passed()) head = head->next.load(std::memory_order_acquire);
+    return head;
+  }
   // The node's memory outside the arena.
   [[nodiscard]] uint64_t dram_bytes() const {
     return in_arena() ? 0 : sizeof *this + key_bytes + value_bytes + link_bytes();
@@ -96,16 +119,30 @@ static_assert(sizeof(Node) == 32);
 
 // State that the nodes of one atomic batch share.
 //   cell: kPublishing -> kReady (every node is in place, and the batch's record durable) -> a version
-// While the cell is kPublishing, the batch's nodes are invisible, and a thread that would push on top of one completes
-// the batch first.
+// With conditions: kPublishing -> kHolds (every node is in place, so all conditions hold; no record yet) -> kReady
+//   -> a version;  or kPublishing -> refused() (no record will be written; the nodes are no updates).
+// Until the cell is kReady or refused, the batch's nodes are invisible, and a thread that would push on top of one
+// completes the batch first.
 struct Batch {
   static constexpr uint64_t kPublishing = 0;
   static constexpr uint64_t kReady = 1;
+  static constexpr uint64_t kHolds = uint64_t{1} << 62;  // above every version, as what follows
+  // The batch was refused because of the item's condition of that number.
+  static constexpr uint64_t refused(Refusal why, uint32_t condition) {
+    return uint64_t{1} << 63 | static_cast<uint64_t>(why) << 32 | condition;
+  }
+  static constexpr bool is_refused(uint64_t cell) { return cell >> 63 != 0; }
+  static constexpr Refusal refusal_of(uint64_t cell) {
+    return is_refused(cell) ? static_cast<Refusal>(cell >> 32 & 0xff) : Refusal::kNone;
+  }
+  static constexpr uint32_t condition_of(uint64_t cell) { return static_cast<uint32_t>(cell); }
+  static constexpr bool is_undecided(uint64_t cell) { return cell == kPublishing || cell == kHolds; }
 
   struct Item {
     std::string_view key, value;  // in `storage`: helpers may come late
     uint8_t flags = 0;
-    std::atomic<Node*> node{nullptr};  // the one that was published
+    uint32_t conditions_first = 0, conditions_count = 0;  // of its key, in Batch::conditions
+    std::atomic<Node*> node{nullptr};                     // the one that was published
   };
 
   // Requires: the items' views are set before the batch is shared; they point into bytes.
@@ -121,11 +158,18 @@ struct Batch {
   std::vector<uint32_t> log_segments;
   std::atomic<bool> persisting{false};  // a thread writes its record to them
   std::vector<Item> items;              // in key order, each key once
+  std::vector<Condition> conditions;    // their views point into `storage`, too
   const std::string storage;
+
+  [[nodiscard]] bool conditional() const { return !conditions.empty(); }
+  [[nodiscard]] std::span<const Condition> conditions_of(const Item& item) const {
+    return std::span(conditions).subspan(item.conditions_first, item.conditions_count);
+  }
 
   // Adds to *packing the most bytes of log that each item takes.
   void pack(persist::Log::Packing* packing) const {
     for (const Item& item : items) {
+      if ((item.flags & Node::kCheck) != 0) continue;
       packing->add(item.key.size() + item.value.size() + persist::kUpdateOverheadBytesMax);
     }
   }
@@ -140,6 +184,9 @@ struct Batch {
 
 inline Batch* Node::batch() const { return in_batch() ? link().batch : nullptr; }
 inline uint64_t Node::gen() const { return link().gen; }
+inline uint32_t Node::record_segment() const {
+  return in_batch() ? batch()->segment.load() : segment.load(std::memory_order_relaxed);
+}
 
 inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen) {
   const size_t link_bytes = batch != nullptr ? sizeof(Link) : 0;

@@ -138,7 +138,7 @@ Status Replacer::Offload::settle(Layer* layer) {
   if (layer->settled.load(std::memory_order_seq_cst)) return Status::OK();
   bool settled = true;
   for (const Bnode* old : layer->olds) {
-    old->slots()->for_each_head([&](Node* head) { settled = settled && replacer_.settle_head_(head); });
+    old->slots()->for_each_head([&](Node* head) { settled = settled && replacer_.settle_head_(head, old->gen()); });
   }
   if (!settled) return Status::Busy("a batch on the range cannot be completed yet");
   layer->settled.store(true, std::memory_order_seq_cst);
@@ -170,14 +170,15 @@ Status Replacer::Offload::lock_chains(Layer* layer) {
 void Replacer::Offload::collect(const Bnode& old, Job* job) {
   const size_t first = chains_.size();
   const auto note = [&](const Node& node) {
-    const uint32_t segment = node.in_batch() ? node.batch()->segment.load() : node.segment;
+    if (node.passed()) return;
+    const uint32_t segment = node.record_segment();
     if (segment != persist::kNoSegment) job->records.push_back(segment);
   };
   if (const Slots* slots = old.slots()) {
     chains_.reserve(first + slots->used());
     job->records.reserve(job->records.size() + slots->used());
     slots->for_each_head([&](Node* head) {
-      chains_.push_back({head->key(), head, nullptr});
+      if (Node* newest = Node::newest_update(head)) chains_.push_back({newest->key(), newest, nullptr});
       for (const Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) note(*node);
     });
   }

@@ -70,7 +70,7 @@ class Replacer::Offload {
     void for_each_older(Visit visit) const {
       for (const Node* head : {updates, residue}) {
         for (const Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
-          if (node != &newest()) visit(*node);
+          if (node != &newest() && !node->passed()) visit(*node);
         }
       }
     }

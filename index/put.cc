@@ -96,27 +96,31 @@ Slots* Index::slots_of(Bnode* bnode, size_t node_bytes) {
   return slots;
 }
 
-// Gives a head its version; completes the batch that it belongs to if that is still being published.
-Index::Outcome Index::settle_head(Node* head) {
-  while (versions_.settle(head) == kNoVersion) {
-    if (const Outcome outcome = complete(head->batch(), persist::Log::Use::kReserve); outcome != Outcome::kDone)
-      return outcome;
+// Gives a head, in a bnode of generation `gen`, its version. Completes the batch that it belongs to if that is still
+// being published; makes its record if it is pending.
+Index::Outcome Index::settle_head(Node* head, uint64_t gen) {
+  for (;;) {
+    const uint64_t version = versions_.settle(head);
+    if (is_settled(version)) [[likely]]
+      return Outcome::kDone;
+    const Outcome outcome =
+        version == kPendingVersion ? make_durable(head, gen) : complete(head->batch(), persist::Log::Use::kReserve);
+    if (outcome != Outcome::kDone) return outcome;
   }
-  return Outcome::kDone;
 }
 
 // The newest head of the key's chains in frozen predecessors, while that may still be without a version. It suffices:
 // it was pushed only after those below it had theirs.
-Node* Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash) const {
+Index::HeadBelow Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash) const {
   const Bnode* old = bnode;
   for (const Layer* layer = old->base().layer(); layer != nullptr && !layer->settled.load(std::memory_order_seq_cst);
        layer = old->base().layer()) {
     old = layer->old_for(key);
     const Slots* slots = old->slots();
     Node* head = slots != nullptr ? slots->find(key, hash).head() : nullptr;
-    if (head != nullptr) return head;
+    if (head != nullptr) return {head, old->gen()};
   }
-  return nullptr;
+  return {};
 }
 
 // True if an update that belongs at `place` must go to a successor.
@@ -163,8 +167,8 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
   Node* node = reserved.cell != nullptr ? Node::make_in(reserved.cell, put.key.bytes, put.value, flags)
                                         : Node::make(put.key.bytes, put.value, flags, nullptr);
   node->token = reserved.token;
-  node->segment = put.record_segment;
-  BONSAI_INVARIANT(node->segment != persist::kNoSegment);  // durable before visible
+  node->segment.store(put.record_segment, std::memory_order_relaxed);
+  BONSAI_INVARIANT(put.record_segment != persist::kNoSegment);  // durable before visible
   const Push pushed = publish(reserved, put.key, node);
   if (pushed != Push::kPublished) Node::destroy(node);
   if (pushed == Push::kSuperseded) {
@@ -248,6 +252,7 @@ Index::Outcome Index::put(Put* put) {
     if (attempt(&group, &why) == 1) return Outcome::kDone;
     Outcome outcome = group.durable;
     if (outcome == Outcome::kDone) {
+      if (why == Push::kOvertaken) continue;
       BONSAI_INVARIANT(why == Push::kFrozen || why == Push::kFull || why == Push::kStalled);
       if (why != Push::kStalled && replacer_.make_room(group.bnodes[0], nullptr)) continue;
       outcome = Outcome::kStalled;
@@ -298,9 +303,21 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
       for (Put& unfinished : puts.subspan(done)) unpin(&unfinished);
       return done;
     }
+    leave_equal_keys_alone(&group, done);
     done = publish_in_turn(group, done + 1, &why);
   }
   return done;
+}
+
+// The one at `done` has got a newer token than the later ones of its key, so those need newer ones, too.
+template <size_t kMax>
+void Index::leave_equal_keys_alone(Group<kMax>* group, size_t done) {
+  size_t last = done;
+  for (size_t i = done + 1; i < group->puts.size(); ++i) {
+    if (group->before[i] != last) continue;
+    group->reserved[i] = false;
+    last = i;
+  }
 }
 
 size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
@@ -322,6 +339,15 @@ bool Index::push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t
   return true;
 }
 
+// What becomes of a put whose token is below that of the settled head. It comes before the update that superseded it,
+// unless that depends on what is below it: then it must come after it. kPublished: neither; what is above is no update.
+Index::Push Index::fate_under(Node* head, uint32_t token) {
+  const Node* newest = Node::newest_update(head);
+  if (newest == nullptr || newest->token < token) return Push::kPublished;
+  BONSAI_INVARIANT(newest->token > token);
+  return newest->conditional() ? Push::kOvertaken : Push::kSuperseded;
+}
+
 // Requires: the node's record is durable.
 Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* node) {
   Slots* slots = reserved.slots;
@@ -331,15 +357,16 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
     if (place.index == Slots::kNowhere) return Push::kFull;
     Node* head = place.head();
     if (head != nullptr) {
-      if (settle_head(head) != Outcome::kDone) return Push::kStalled;
-      if (head->token > node->token) return Push::kSuperseded;
-      BONSAI_INVARIANT(head->token < node->token);
-      BONSAI_INVARIANT(head->version.load(std::memory_order_relaxed) != kNoVersion);
+      if (settle_head(head, reserved.bnode->gen()) != Outcome::kDone) return Push::kStalled;
+      BONSAI_INVARIANT(is_settled(head->version.load(std::memory_order_relaxed)));
+      if (head->token > node->token) [[unlikely]] {
+        if (const Push fate = fate_under(head, node->token); fate != Push::kPublished) return fate;
+      }
     }
     if (place.frozen()) return Push::kFrozen;
     if (head == nullptr) {
-      Node* below = unsettled_below(reserved.bnode, key, hash);
-      if (below != nullptr && settle_head(below) != Outcome::kDone) return Push::kStalled;
+      const HeadBelow below = unsettled_below(reserved.bnode, key, hash);
+      if (below.head != nullptr && settle_head(below.head, below.gen) != Outcome::kDone) return Push::kStalled;
     }
     if (!push(reserved.bnode, slots, place, hash, node)) continue;
     versions_.settle(node);
@@ -355,7 +382,10 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
   if (!slots->try_lock(index)) return;
   Node* kept = slots->head(index);
   step("prune: load version");
-  if (kept->version.load(std::memory_order_acquire) == kNoVersion) kept = kept->next.load(std::memory_order_acquire);
+  // Reads may be looking for what is below a head that is not visible.
+  while (kept != nullptr && kept->version.load(std::memory_order_acquire) - kVersionOfBase >= kLatest) {
+    kept = kept->next.load(std::memory_order_acquire);
+  }
   LiveScans live;
   if (kept != nullptr) versions_.load(&live);
   while (kept != nullptr) {
@@ -364,8 +394,8 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
     if (below == nullptr) break;
     const uint64_t version_below = below->version.load(std::memory_order_acquire);
     const uint64_t version = kept->version.load(std::memory_order_acquire);
-    BONSAI_INVARIANT(version_below != kNoVersion && version_below <= version);
-    if (live.need(version_below, version)) {
+    BONSAI_INVARIANT(version_below != kNoVersion);
+    if (version_below != kPassed && live.need(version_below, version)) {
       kept = below;
       continue;
     }
@@ -378,10 +408,11 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
 
 // Gives up an unlinked node: a durable newer record of its key has superseded its own.
 void Index::drop(Node* node) {
-  BONSAI_INVARIANT(node->version.load(std::memory_order_relaxed) != kNoVersion);
-  const uint32_t segment = node->in_batch() ? node->batch()->segment.load() : node->segment;
+  BONSAI_INVARIANT(is_settled(node->version.load(std::memory_order_relaxed)));
+  const bool passed = node->in_batch() && node->passed();  // then it has no record, and owns no large value
+  const uint32_t segment = passed ? persist::kNoSegment : node->record_segment();
   if (segment != persist::kNoSegment) log_.release(segment);
-  if (node->large() && !node->borrowed()) {
+  if (node->large() && !node->borrowed() && !passed) {
     log_.when_durable([this, ref = persist::large_ref(node->value())] { large_.retire(ref, epochs_); });
   }
   if (node->in_arena()) return;

@@ -30,6 +30,11 @@ Operation get(int key) { return {Kind::kGet, bits({key})}; }
 Operation batch(std::initializer_list<int> keys) { return {Kind::kBatch, bits(keys)}; }
 Operation scan(std::initializer_list<int> keys) { return {Kind::kScan, bits(keys)}; }
 Operation offload() { return {Kind::kOffload}; }
+// Conditional ones: the keys must have their initial values, or that of an operation.
+Operation put_if(int key, Byte expected = 0) { return {Kind::kPutIf, bits({key}), bits({key}), expected}; }
+Operation batch_if(std::initializer_list<int> keys, std::initializer_list<int> required, Byte expected = 0) {
+  return {Kind::kBatch, bits(keys), bits(required), expected};
+}
 
 using Until = Lead::Until;
 constexpr std::array<Byte, kBnodes> kOneEach = {1, 1, 1, 1, 1, kKeys};
@@ -53,8 +58,33 @@ const Config kCross = {
     "two batches that help one another", {{batch({1, 2})}, {batch({1, 2})}, {get(2)}}, {}, {1, kKeys}};
 const Config kPutBeside = {"a put on a batch's key, and its successor", {{batch({1, 2})}, {put(1)}, {offload()}}};
 const Config kPutOnTop = {"a put on a batch's key", {{batch({1, 2})}, {put(1), get(2)}}, {}, {kKeys}};
-const Config* const kConfigs[] = {&kPutOnTop, &kPutAbove, &kHelperAbove, &kStack,
-                                  &kOffloads, &kScans,    &kCross,       &kPutBeside};
+constexpr std::array<Byte, kBnodes> kRoomy = {kKeys, kKeys};
+const Config kCompeting = {
+    "two conditional puts of a key, gets", {{put_if(1)}, {put_if(1)}, {get(1), get(1)}}, {}, kRoomy};
+const Config kChain = {"a conditional put on another", {{put_if(1)}, {put_if(1, 1)}, {get(1)}}, {}, kRoomy};
+const Config kOvertaking = {"a put beside a conditional one", {{put_if(1)}, {put(1), get(1)}}, {}, kRoomy};
+const Config kChange = {
+    "conditional puts, an offload, a scan", {{put_if(1)}, {offload()}, {put(1)}, {scan({1, 2})}}, {}, kRoomy};
+const Config kChangeFull = {"conditional puts of new keys in full bnodes",
+                            {{put_if(1)}, {put(2)}, {put_if(1)}, {offload()}}};
+const Config kTransfers = {"two conditional batches of the same keys",
+                           {{batch_if({1, 2}, {1, 2})}, {batch_if({1, 2}, {1, 2})}, {get(2)}},
+                           {},
+                           kRoomy};
+const Config kRefusing = {"a conditional batch and a put of its second key",
+                          {{batch_if({1, 2}, {2})}, {put(2), put(1)}, {offload()}},
+                          {},
+                          kRoomy};
+const Config kChecks = {
+    "two batches that check each other's key", {{batch_if({1}, {2})}, {batch_if({2}, {1})}, {get(1)}}, {}, kRoomy};
+const Config kCheckAndPut = {"a check, and a put of its key", {{batch_if({1}, {2})}, {put(2), get(1)}}, {}, kRoomy};
+const Config kStale = {"helpers of a conditional batch that judge at different times",
+                       {{batch_if({1, 2}, {2}, 2)}, {put(2)}, {put(1)}},
+                       {},
+                       kRoomy};
+const Config* const kConfigs[] = {&kPutOnTop,   &kPutAbove,  &kHelperAbove, &kStack,  &kOffloads,    &kScans,
+                                  &kCross,      &kPutBeside, &kCompeting,   &kChain,  &kOvertaking,  &kChange,
+                                  &kChangeFull, &kTransfers, &kRefusing,    &kChecks, &kCheckAndPut, &kStale};
 
 struct Broken {
   const char* name;
@@ -69,7 +99,10 @@ const Broken kBroken[] = {
     BONSAI_RULE(kCellAfterHead, kPutBeside),   BONSAI_RULE(kHelpBatch, kPutOnTop),
     BONSAI_RULE(kReadyLast, kScans),           BONSAI_RULE(kReadyAfterRecord, kScans),
     BONSAI_RULE(kPendingWaits, kOffloads),     BONSAI_RULE(kBegunStacks, kStack),
-    BONSAI_RULE(kSettleAtOffload, kPutBeside),
+    BONSAI_RULE(kSettleAtOffload, kPutBeside), BONSAI_RULE(kJudgeEachPush, kCompeting),
+    BONSAI_RULE(kHelpPending, kChain),         BONSAI_RULE(kPendingHidden, kCompeting),
+    BONSAI_RULE(kPlaceFirst, kOvertaking),     BONSAI_RULE(kOvertaken, kOvertaking),
+    BONSAI_RULE(kDecideFirst, kStale),         BONSAI_RULE(kPinChecks, kChecks),
 };
 #undef BONSAI_RULE
 

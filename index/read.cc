@@ -68,6 +68,19 @@ void Index::upload_metadata(const Key& key, const persist::Dnode& dnode, persist
   if (dnodes_.metadata()) replacer_.upload_metadata(newest_successor(tree_.find_to_read(key), key), &dnode, reader);
 }
 
+// Inlined where it is used twice, so that a get has no further call.
+[[gnu::always_inline]] inline void Index::search_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup) {
+  persist::Entry entry;
+  persist::DnodeSearch search;
+  persist::RunReader reader(dnodes_.volume());
+  answer(search.run(&reader, dnode, lookup->key, hash, &entry), entry, lookup);
+  take_metadata(lookup->key, dnode, &reader);
+}
+
+void Index::get_from_dnode(const persist::Dnode& dnode, uint64_t hash, Lookup* lookup) {
+  search_dnode(dnode, hash, lookup);
+}
+
 void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup) {
   const Key& key = lookup->key;
   for (;;) {
@@ -75,12 +88,8 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     step("load base");
     const Base base = bnode->base();
     if (const persist::Dnode* dnode = base.dnode()) {
-      persist::Entry entry;
-      persist::DnodeSearch search;
-      persist::RunReader reader(dnodes_.volume());
-      answer(search.run(&reader, *dnode, key, hash, &entry), entry, lookup);
+      search_dnode(*dnode, hash, lookup);
       note_get(bnode, *dnode, hash);
-      take_metadata(key, *dnode, &reader);
       return;
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();

@@ -335,7 +335,7 @@ void Replacer::install(Layer* layer) {
     if (below != nullptr && !below->settled.load(std::memory_order_seq_cst)) settled = false;
     const Slots* slots = old->slots();
     Prefetch::heads(*slots);
-    slots->for_each_head([&](Node* head) { settled = versions_.settle(head) != kNoVersion && settled; });
+    slots->for_each_head([&](Node* head) { settled = is_settled(versions_.settle(head)) && settled; });
   }
   if (settled) layer->settled.store(true, std::memory_order_seq_cst);
   BONSAI_INVARIANT(!layer->news.empty());

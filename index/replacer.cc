@@ -18,7 +18,7 @@ namespace bonsai::index {
 
 using base::Fence;
 
-Replacer::Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*)> settle_head)
+Replacer::Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*, uint64_t)> settle_head)
     : limits_(limits),
       settle_head_(std::move(settle_head)),
       log_(tiers.log),

@@ -60,9 +60,9 @@ class Replacer {
     ReplaceQueue& queue;
     CompactionQueue& compactions;
   };
-  // settle_head(head) gives a head its version, and completes the batch that it belongs to. False: that cannot be done
-  // now. Requires: all tiers outlive it.
-  Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*)> settle_head);
+  // settle_head(head, gen) gives a head in a bnode of generation `gen` its version; it completes the batch that it
+  // belongs to, or makes its record. False: that cannot be done now. Requires: all tiers outlive it.
+  Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*, uint64_t)> settle_head);
   ~Replacer();
   Replacer(const Replacer&) = delete;
   Replacer& operator=(const Replacer&) = delete;
@@ -140,7 +140,7 @@ class Replacer {
   static constexpr uint64_t kDnodesDefragmented = 2;  // room for this many of the largest
 
   const persist::Limits limits_;
-  const std::function<bool(Node*)> settle_head_;
+  const std::function<bool(Node*, uint64_t)> settle_head_;
   persist::Log& log_;
   persist::DnodeStore& dnodes_;
   persist::LargeStore& large_;

@@ -114,7 +114,13 @@ uint64_t Versions::settle_slowly(Node* node) {
   Batch* batch = node->batch();
   std::atomic<uint64_t>& cell = batch != nullptr ? batch->cell : node->version;
   uint64_t value = cell.load(std::memory_order_seq_cst);
-  if (batch != nullptr && value == Batch::kPublishing) return kNoVersion;
+  if (batch != nullptr) {
+    if (Batch::is_undecided(value)) return kNoVersion;
+    if (Batch::is_refused(value)) {
+      node->version.store(kPassed, std::memory_order_release);
+      return kPassed;
+    }
+  }
   uint64_t unset = batch != nullptr ? Batch::kReady : kNoVersion;
   if (value == unset) {
     step("load global version");
@@ -126,8 +132,10 @@ uint64_t Versions::settle_slowly(Node* node) {
       value = unset;
     }
   }
-  BONSAI_INVARIANT(value >= kVersionFirst);
-  if (batch != nullptr) node->version.store(value, std::memory_order_release);
+  BONSAI_INVARIANT(value >= kVersionFirst && value < kLatest);
+  if (batch == nullptr) return value;
+  if (node->checks_only()) value = kPassed;  // only now: what comes on top of it must not be older than the batch
+  node->version.store(value, std::memory_order_release);
   return value;
 }
 

@@ -90,8 +90,9 @@ class Versions {
 
   [[nodiscard]] uint64_t now() const { return global_.load(std::memory_order_seq_cst); }
 
-  // The version of a published node, giving it one if it has none. kNoVersion: it belongs to a batch that is still
-  // being published, and is invisible. Lock-free, one try: if the exchange fails, somebody else has set it.
+  // The version of a node in a chain, giving it one if it has none. kNoVersion: it belongs to a batch that is still
+  // being published, and is invisible. kPendingVersion, kPassed: it is invisible, too. Lock-free, one
+  // try: if the exchange fails, somebody else has set it.
   uint64_t settle(Node* node) {
     base::step("load node version");
     const uint64_t version = node->version.load(std::memory_order_acquire);

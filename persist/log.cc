@@ -138,13 +138,22 @@ class LogOf final : public Log {
 
   Result append(const Update& update, Use use, uint32_t* segment) override {
     const uint64_t bytes = update.record_bytes();
-    return append_record(bytes, 1, use, segment,
-                         [&](uint32_t seed, std::byte* out) { return encode_update(update, seed, out); });
+    return append_record(
+        bytes, 1, use, segment, [] { return true; },
+        [&](uint32_t seed, std::byte* out) { return encode_update(update, seed, out); });
+  }
+
+  Result append_placed(const Update& update, Use use, Placing* placing, uint32_t* segment) override {
+    const uint64_t bytes = update.record_bytes();
+    return append_record(
+        bytes, 1, use, segment, [&] { return placing->place(); },
+        [&](uint32_t seed, std::byte* out) { return encode_update(update, seed, out); });
   }
 
   Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) override {
-    return append_record(batch_record_bytes(updates), static_cast<int64_t>(updates.size()), use, segment,
-                         [&](uint32_t seed, std::byte* out) { return encode_batch(updates, seed, out); });
+    return append_record(
+        batch_record_bytes(updates), static_cast<int64_t>(updates.size()), use, segment, [] { return true; },
+        [&](uint32_t seed, std::byte* out) { return encode_batch(updates, seed, out); });
   }
 
   Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments, uint32_t* segment) override;
@@ -196,8 +205,8 @@ class LogOf final : public Log {
     Stream* stream_ = nullptr;
   };
 
-  template <class Encode>
-  Result append_record(uint64_t bytes, int64_t records, Use use, uint32_t* segment, Encode encode) {
+  template <class Place, class Encode>
+  Result append_record(uint64_t bytes, int64_t records, Use use, uint32_t* segment, Place place, Encode encode) {
     BONSAI_CHECK(bytes <= record_bytes_max());
     Hold stream(*this);
     if (!stream) [[unlikely]]
@@ -211,6 +220,7 @@ class LogOf final : public Log {
     }
     if (config_.buffered) mark_epoch(*stream);
     if (stream->scratch.size() < bytes) stream->scratch.resize(bytes);
+    if (!place()) return Result::kOk;
     BONSAI_INVARIANT(encode(seed_of_next(*stream), stream->scratch.data()) == bytes);
     if (!config_.buffered && stream->offset - stream->noted >= note_bytes(config_.segment_bytes)) {
       note(*stream, stream->offset);

@@ -79,6 +79,20 @@ class Log {
   // Requires: update.record_bytes() <= record_bytes_max().
   virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
 
+  // Takes the place of an update in its order, at the last moment at which the log can still do without a record of it.
+  class Placing {
+   public:
+    // False: the place is taken, and there is to be no record.
+    virtual bool place() = 0;
+
+   protected:
+    ~Placing() = default;
+  };
+  // As append(), but first calls placing->place(), once nothing but a failure of the volume can prevent the record:
+  // there is room, and the caller holds a stream. If that returns false nothing is written, and kOk leaves *segment.
+  // So an update that has got its place always gets its record, however full the log is.
+  virtual Result append_placed(const Update& update, Use use, Placing* placing, uint32_t* segment) = 0;
+
   // Appends a batch as one record, as append() does; it counts as updates.size() records of *segment.
   virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 

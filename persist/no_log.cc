@@ -22,6 +22,10 @@ class NoLog final : public Log {
     *segment = mine();
     return Result::kOk;
   }
+  Result append_placed(const Update&, Use, Placing* placing, uint32_t* segment) override {
+    if (placing->place()) *segment = mine();
+    return Result::kOk;
+  }
   Result append_batch(std::span<const Update>, Use, uint32_t* segment) override {
     *segment = mine();
     return Result::kOk;

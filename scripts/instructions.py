@@ -23,6 +23,8 @@ KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "sc
          "session_put": 20000, "session_get": 20000, "session_mixed": 20000,
          "session_insert": 20000, "session_scan": 4000,
          "long_scan": 20, "long_scan_16": 20, "compaction": 16384}
+# Kinds that the other builds need not have, compared with a kind of the last build.
+WITHIN = {"put_if": ("put", 20000)}
 
 
 def instructions(program, kind, records, operations):
@@ -36,7 +38,7 @@ def instructions(program, kind, records, operations):
 
 
 def per_operation(program, kind, records):
-    few = KINDS[kind]
+    few = KINDS[kind] if kind in KINDS else WITHIN[kind][1]
     many = 3 * few
     return (instructions(program, kind, records, many) - instructions(program, kind, records, few)) / (many - few)
 
@@ -54,12 +56,17 @@ def main(words):
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         programs = driver.compiled(options.builds, folder)
+        last = {}
         for kind in KINDS:
             counts = [per_operation(program, kind, options.records) for program in programs]
+            last[kind] = counts[-1]
             ratios = [count / counts[0] for count in counts[1:]]
             worst = max([worst, *ratios])
             print(f"{kind:<13}", *(f"{count:9.0f}" for count in counts), *(f"{ratio:7.3f}" for ratio in ratios),
                   flush=True)
+        for kind, (other, _) in WITHIN.items():
+            count = per_operation(programs[-1], kind, options.records)
+            print(f"{kind:<13} {count:9.0f} of the last build, {count / last[other]:.3f} of its {other}")
     if options.at_most is not None and worst > options.at_most:
         print(f"instructions.py: a ratio of {worst:.3f} is above {options.at_most}", file=sys.stderr)
         return 1

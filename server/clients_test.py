@@ -70,7 +70,7 @@ class Clients(unittest.TestCase):
         self.assertEqual(self.cli("range", "(key:4998", "[key:5", "limit", "2"), "key:4999\n4999\nkey:5\n5")
 
     def test_redis_benchmark(self):
-        for tests, pipelined in (("ping_inline,ping_mbulk,set,get,mset", 1), ("set,get", 16)):
+        for tests, pipelined in (("ping_inline,ping_mbulk,set,get,incr,mset", 1), ("set,get,incr", 16)):
             done = subprocess.run(["redis-benchmark", "-s", self.socket, "-t", tests, "-n", "2000", "-c", "20", "-r",
                                    "1000", "-P", str(pipelined), "--csv"],
                                   capture_output=True, text=True, timeout=STEP_SECONDS_MAX)
@@ -91,6 +91,9 @@ class Clients(unittest.TestCase):
             self.assertEqual((client.exists("a", "b", "none"), client.strlen("apple"), client.type("a")),
                              (2, 3, "string"))
             self.assertEqual(client.getrange("apple", 1, -1), "ed")
+            self.assertEqual((client.set("apple", "x", nx=True), client.set("none", "x", xx=True)), (None, None))
+            self.assertEqual((client.incr("n"), client.decrby("n", 3), client.getdel("n")), (1, -2, "-2"))
+            self.assertEqual((client.append("apple", "der"), client.getset("apple", "red")), (6, "redder"))
             with client.pipeline(transaction=False) as pipeline:
                 for number in range(300):
                     pipeline.set(f"key:{number:03}", number)

@@ -68,6 +68,20 @@ void run_strlen(const Call& call);
 void run_getrange(const Call& call);
 void run_type(const Call& call);
 
+// ---- conditional_commands.cc: updates of keys by what they have
+void run_set_with_options(const Call& call);
+void run_append(const Call& call);
+void run_decr(const Call& call);
+void run_decrby(const Call& call);
+void run_getdel(const Call& call);
+void run_getset(const Call& call);
+void run_incr(const Call& call);
+void run_incrby(const Call& call);
+void run_msetnx(const Call& call);
+void run_rename(const Call& call);
+void run_setnx(const Call& call);
+void run_setrange(const Call& call);
+
 // ---- range_commands.cc: many keys in order
 void run_dbsize(const Call& call);
 void run_keys(const Call& call);

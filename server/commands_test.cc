@@ -37,6 +37,57 @@ TEST_F(ServerCommands, StringsAndKeys) {
   EXPECT_EQ(value, "2");
 }
 
+TEST_F(ServerCommands, UpdatesByWhatWasThere) {
+  EXPECT_EQ(ask("SET lock me XX"), "null");
+  EXPECT_EQ(ask("SET lock me NX"), "+OK");
+  EXPECT_EQ(ask("SET lock you nx"), "null");
+  EXPECT_EQ(ask("SETNX lock you"), ":0");
+  EXPECT_EQ(ask("SETNX door open"), ":1");
+  EXPECT_EQ(ask("SET lock you XX KEEPTTL"), "+OK");
+  EXPECT_EQ(ask("SET lock us GET"), "$you");
+  EXPECT_EQ(ask("SET lock them NX GET"), "$us");
+  EXPECT_EQ(ask("SET new 1 XX GET"), "null");
+  EXPECT_EQ(ask("SET new 1 NX GET"), "null");
+  EXPECT_EQ(ask("SET lock x NX XX"), "-ERR syntax error");
+  EXPECT_EQ(ask("GETSET lock they"), "$us");
+  EXPECT_EQ(ask("GETSET none 1"), "null");
+  EXPECT_EQ(ask("GETDEL none"), "$1");
+  EXPECT_EQ(ask("GETDEL none"), "null");
+  EXPECT_EQ(ask("MGET lock door new none"), "*[$they $open $1 null]");
+  EXPECT_EQ(ask("APPEND lock _all"), ":8");
+  EXPECT_EQ(ask("APPEND none ab"), ":2");
+  EXPECT_EQ(ask("SETRANGE none 4 cd"), ":6");
+  EXPECT_EQ(ask_words({"GET", "none"}), "$" + std::string("ab\0\0cd", 6));
+  EXPECT_EQ(ask_words({"SETRANGE", "none", "0", ""}), ":6");
+  EXPECT_EQ(ask("SETRANGE none -1 a"), "-ERR offset is out of range");
+  EXPECT_EQ(ask("SETRANGE none 16777216 a").substr(0, 18), "-ERR string exceed");
+  EXPECT_EQ(ask_words({"SETRANGE", "absent", "3", ""}), ":0");
+  EXPECT_EQ(ask("EXISTS absent"), ":0");
+}
+
+TEST_F(ServerCommands, CountersAndNames) {
+  EXPECT_EQ(ask("INCR hits"), ":1");
+  EXPECT_EQ(ask("INCRBY hits 41"), ":42");
+  EXPECT_EQ(ask("DECR hits"), ":41");
+  EXPECT_EQ(ask("DECRBY hits 50"), ":-9");
+  EXPECT_EQ(ask("GET hits"), "$-9");
+  EXPECT_EQ(ask("INCRBY hits x"), "-ERR value is not an integer or out of range");
+  EXPECT_EQ(ask("DECRBY hits -9223372036854775808"), "-ERR decrement would overflow");
+  EXPECT_EQ(ask("INCRBY hits -9223372036854775808").substr(0, 5), "-ERR ");
+  EXPECT_EQ(ask("SET word red"), "+OK");
+  EXPECT_EQ(ask("INCR word").substr(0, 5), "-ERR ");
+  EXPECT_EQ(ask("MSETNX a 1 word 2"), ":0");
+  EXPECT_EQ(ask("MSETNX a 1 b 2"), ":1");
+  EXPECT_EQ(ask("MSETNX a 1 b"), "-ERR wrong number of arguments for 'msetnx' command");
+  EXPECT_EQ(ask("RENAME a b"), "+OK");
+  EXPECT_EQ(ask("RENAME a b"), "-ERR no such key");
+  EXPECT_EQ(ask("RENAMENX b word"), ":0");
+  EXPECT_EQ(ask("RENAMENX b c"), ":1");
+  EXPECT_EQ(ask("RENAME c c"), "+OK");
+  EXPECT_EQ(ask("MGET a b c word hits"), "*[null null $1 $red $-9]");
+  EXPECT_EQ(replies("SET n 5\r\nINCR n\r\nGET n\r\nSETNX n 1\r\nDEL n\r\nINCR n\r\n"), "+OK :6 $6 :0 :1 :1");
+}
+
 TEST_F(ServerCommands, BytesOfAnyKind) {
   const std::string key("k\0\r\n", 4), value("\0\xff\r\n$5", 6);
   EXPECT_EQ(ask_words({"SET", key, value}), "+OK");

@@ -35,7 +35,7 @@ std::unique_ptr<Executor> Executor::make(State* state) {
 }
 
 Executor::Executor(State* state)
-    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth) {}
+    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth), numbers_(kDepth) {}
 
 RequestLimits Executor::limits_of(const Client& client) const {
   RequestLimits limits;
@@ -128,6 +128,19 @@ void Executor::remove(Client* client, std::string_view key, Outcome outcome) {
   session_->Delete(key, &statuses_[operation]);
 }
 
+void Executor::put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
+                      Outcome outcome) {
+  const uint32_t operation = next_operation();
+  wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
+  session_->PutIf(condition, key, value, &statuses_[operation]);
+}
+
+void Executor::increment(Client* client, std::string_view key, int64_t by) {
+  const uint32_t operation = next_operation();
+  wait_for(client, {.client = client, .outcome = Outcome::kNumber, .operation = operation});
+  session_->Increment(key, by, &numbers_[operation], &statuses_[operation]);
+}
+
 void Executor::finish() {
   session_->Wait();
   if (operations_ != 0) {
@@ -179,7 +192,7 @@ void Executor::write(const Waiting& waiting) {
     if (!status.ok() && !status.IsNotFound() && client.failed.ok()) client.failed = status;
     return;
   }
-  if (!status.ok() && !status.IsNotFound()) {
+  if (!status.ok() && !status.IsNotFound() && !status.IsConditionFailed()) {
     state_.counters.errors.fetch_add(1, std::memory_order_relaxed);
     return out.error(error_text(status));
   }
@@ -189,7 +202,9 @@ void Executor::write(const Waiting& waiting) {
 void Executor::write_value(const Waiting& waiting, const std::string& value, const Status& status) {
   Client& client = *waiting.client;
   Reply out(&client.out, client.protocol);
-  if (waiting.outcome == Outcome::kOk) return out.ok();
+  if (waiting.outcome == Outcome::kOk) return status.ok() ? out.ok() : out.null();
+  if (waiting.outcome == Outcome::kMade) return out.integer(status.ok() ? 1 : 0);
+  if (waiting.outcome == Outcome::kNumber) return out.integer(numbers_[waiting.operation]);
   auto& counter = status.ok() ? state_.counters.hits : state_.counters.misses;
   counter.fetch_add(1, std::memory_order_relaxed);
   switch (waiting.outcome) {

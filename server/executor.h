@@ -41,7 +41,9 @@ enum class Outcome : uint8_t {
   kArray,    // no operation: the head of an array of `from` elements
   kValue,    // the value, or null
   kElement,  // as kValue; an error where the array would be larger than Config::reply_bytes_max
-  kOk,       // OK
+  kOk,       // OK, or null if a condition does not hold
+  kMade,     // 1, or 0 if a condition does not hold
+  kNumber,   // the sum of an increment
   kLength,   // the length of the value; 0 without one
   kPart,     // a part of the value, by the rule of GETRANGE; empty without one
   kType,     // "string", or "none"
@@ -75,6 +77,10 @@ class Executor {
   void get(Client* client, std::string_view key, Outcome outcome, int64_t from = 0, int64_t to = 0);
   void put(Client* client, std::string_view key, std::string_view value, Outcome outcome);
   void remove(Client* client, std::string_view key, Outcome outcome);
+  // These two do not share their fence.
+  void put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
+              Outcome outcome);
+  void increment(Client* client, std::string_view key, int64_t by);
   // The head of an array whose `count` elements are operations.
   void array(Client* client, size_t count) {
     wait_for(client, {.client = client, .outcome = Outcome::kArray, .from = static_cast<int64_t>(count)});
@@ -126,6 +132,7 @@ class Executor {
   // Of the operations in flight; in place as long as they are.
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
+  std::vector<int64_t> numbers_;
   uint32_t operations_ = 0;
 };
 

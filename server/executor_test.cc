@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/thread.h"
 #include "server/testing/commands_fixture.h"
 
 namespace bonsai::server {
@@ -79,7 +81,7 @@ TEST_F(ServerExecutor, PipelinesActAsOneByOne) {
         std::string& replies = expected[c];
         const auto value_of = [&] { return map.contains(key) ? "$" + map[key] : std::string("null"); };
         const std::string value = std::to_string(random.next());
-        switch (random.below(6)) {
+        switch (random.below(8)) {
           case 0:
             unsent[c] += request({"SET", key, value}), replies += " +OK", map[key] = value;
             break;
@@ -94,6 +96,13 @@ TEST_F(ServerExecutor, PipelinesActAsOneByOne) {
             break;
           case 4:
             unsent[c] += request({"MSET", key, value}), replies += " +OK", map[key] = value;
+            break;
+          case 5:
+            unsent[c] += request({"SETNX", key, value}), replies += map.contains(key) ? " :0" : " :1";
+            map.try_emplace(key, value);
+            break;
+          case 6:
+            unsent[c] += request({"GETSET", key, value}), replies += " " + value_of(), map[key] = value;
             break;
           default:
             unsent[c] += request({"GET", key}), replies += " " + value_of();
@@ -114,6 +123,37 @@ TEST_F(ServerExecutor, PipelinesActAsOneByOne) {
     EXPECT_EQ(" " + show_replies(take(&clients[c])), expected[c]);
     EXPECT_EQ(clients[c].pending, 0U);
   }
+}
+
+// Threads with an executor each count, take one lock, and append, at one time; nothing is lost or done twice.
+TEST_F(ServerExecutor, UpdatesByWhatWasThereAreAtomic) {
+  constexpr int kThreads = 3;
+  const int rounds = testing::budget(60, 300, 5'000);
+  std::atomic<int> taken{0};
+  const auto work = [&] {
+    const std::unique_ptr<Executor> executor = Executor::make(&*state_);
+    ASSERT_NE(executor, nullptr);
+    Client client;
+    const auto ask_alone = [&](const std::string& line) {
+      send(&client, line + "\r\n");
+      executor->run(&client);
+      executor->finish();
+      client.in.trim();
+      return take(&client);
+    };
+    for (int round = 0; round < rounds; ++round) {
+      EXPECT_EQ(ask_alone("INCRBY hits 2").substr(0, 1), ":");
+      if (ask_alone("SET lock" + std::to_string(round) + " me NX") == "+OK\r\n") ++taken;
+      EXPECT_EQ(ask_alone("APPEND list x").substr(0, 1), ":");
+    }
+  };
+  {
+    std::vector<base::Thread> threads;
+    for (int i = 0; i < kThreads; ++i) threads.emplace_back("client", work);
+  }
+  EXPECT_EQ(taken.load(), rounds);
+  EXPECT_EQ(ask("GET hits"), "$" + std::to_string(2 * kThreads * rounds));
+  EXPECT_EQ(ask("STRLEN list"), ":" + std::to_string(kThreads * rounds));
 }
 
 // A client that takes no replies is not served beyond a bound.

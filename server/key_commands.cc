@@ -10,11 +10,7 @@ void run_type(const Call& call) { call.executor.get(&call.client, call.args[1], 
 
 void run_set(const Call& call) {
   if (call.args.size() == 3) return call.executor.put(&call.client, call.args[1], call.args[2], Outcome::kOk);
-  for (const std::string_view known : {"NX", "XX", "GET", "EX", "PX", "EXAT", "PXAT", "KEEPTTL"}) {
-    if (!same_word(call.args[3], known)) continue;
-    return call.executor.error(&call.client, "ERR SET with " + std::string(known) + " is not supported by this server");
-  }
-  call.executor.error(&call.client, kSyntaxError);
+  run_set_with_options(call);
 }
 
 void run_mget(const Call& call) {

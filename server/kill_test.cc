@@ -33,15 +33,18 @@ std::string key_of(size_t client, uint64_t number) {
 // Keys that a client sets two at a time, by MSET.
 std::string pair_key(size_t client, int side) { return std::to_string(client) + (side == 0 ? ".left" : ".right"); }
 
+std::string counter_key(size_t client) { return std::to_string(client) + ".count"; }
+
 // What one client knows. Each key gets rising numbers.
 struct Known {
   std::array<uint64_t, kKeys> acknowledged{}, sent{};
   uint64_t pair_acknowledged = 0, pair_sent = 0;
+  uint64_t count_acknowledged = 0, count_sent = 0;  // INCRs of a counter of its own
   uint64_t next = 1;
   uint64_t replies = 0;
 };
 
-// Sends SETs, and one MSET, in each pipeline, until the server dies.
+// Sends SETs, one MSET, and one INCR in each pipeline, until the server dies.
 void run_client(const std::string& address, size_t client, Known* known) {
   TestConnection connection(address);
   for (;;) {
@@ -53,6 +56,8 @@ void run_client(const std::string& address, size_t client, Known* known) {
     }
     bytes += request({"MSET", pair_key(client, 0), value_of(first), pair_key(client, 1), value_of(first)});
     known->pair_sent = first;
+    bytes += request({"INCR", counter_key(client)});
+    ++known->count_sent;
     known->next += kPipelined;
     if (!connection.send(bytes)) return;
     for (uint64_t number = first; number < first + kPipelined; ++number, ++known->replies) {
@@ -61,6 +66,8 @@ void run_client(const std::string& address, size_t client, Known* known) {
     }
     if (connection.next() != "+OK") return;
     known->pair_acknowledged = first;
+    if (connection.next() != ":" + std::to_string(known->count_acknowledged + 1)) return;
+    ++known->count_acknowledged;
   }
 }
 
@@ -117,6 +124,11 @@ class ServerKill : public ServerFixture {
       const uint64_t left = number_at(db, pair_key(c, 0)), right = number_at(db, pair_key(c, 1));
       if (left != right || left < known.pair_acknowledged || left > known.pair_sent) ++lost;
       known.pair_acknowledged = left;
+      std::string text = "0";
+      const bool counted = db->Get(counter_key(c), &text).ok() || known.count_acknowledged == 0;
+      const uint64_t count = std::strtoull(text.c_str(), nullptr, 10);
+      if (!counted || count < known.count_acknowledged || count > known.count_sent) ++lost;
+      known.count_acknowledged = known.count_sent = count;
     }
     return lost;
   }

@@ -53,7 +53,7 @@ Status return_answers(std::span<const std::string> got, std::span<Status> status
     }
     if (statuses[i].ok()) values_bytes[i] = got[i].size();
     codes[i] = static_cast<int>(statuses[i].code());
-    if (!statuses[i].ok() && !statuses[i].IsNotFound() && first_failure.ok()) first_failure = statuses[i];
+    if (!is_result(statuses[i]) && first_failure.ok()) first_failure = statuses[i];
   }
   return first_failure;
 }
@@ -160,6 +160,36 @@ int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr) 
   return guarded(errptr, [&] { return db->db->Write(batch->batch); });
 }
 
+int bonsai_write_if(bonsai_t* db, const bonsai_writebatch_t* batch, size_t* failed, char** errptr) {
+  return guarded(errptr, [&] { return db->db->Write(batch->batch, failed); });
+}
+
+int bonsai_put_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
+                  const char* value, size_t value_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes) || !names_bytes(value, value_bytes)) return null_bytes();
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
+      return db->db->PutIf(holds, {key, key_bytes}, {value, value_bytes});
+    });
+  });
+}
+
+int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
+                     char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
+      return db->db->DeleteIf(holds, {key, key_bytes});
+    });
+  });
+}
+
+int bonsai_increment(bonsai_t* db, const char* key, size_t key_bytes, int64_t by, int64_t* result, char** errptr) {
+  return guarded(errptr, [&] {
+    return names_bytes(key, key_bytes) ? db->db->Increment({key, key_bytes}, by, result) : null_bytes();
+  });
+}
+
 uint64_t bonsai_batch_bytes_max(const bonsai_t* db) { return db->db->BatchBytesMax(); }
 
 bonsai_writebatch_t* bonsai_writebatch_create(void) { return bonsai::c::make<bonsai_writebatch_t>(); }
@@ -181,6 +211,17 @@ int bonsai_writebatch_delete(bonsai_writebatch_t* batch, const char* key, size_t
     if (!names_bytes(key, key_bytes)) return null_bytes();
     batch->batch.Delete({key, key_bytes});
     return Status::OK();
+  });
+}
+
+int bonsai_writebatch_require(bonsai_writebatch_t* batch, const bonsai_condition_t* condition, const char* key,
+                              size_t key_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
+      batch->batch.Require({key, key_bytes}, holds);
+      return Status::OK();
+    });
   });
 }
 

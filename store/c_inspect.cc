@@ -15,6 +15,7 @@ static_assert(BONSAI_IO_ERROR == static_cast<int>(Status::Code::kIoError));
 static_assert(BONSAI_UNAVAILABLE == static_cast<int>(Status::Code::kUnavailable));
 static_assert(BONSAI_BUSY == static_cast<int>(Status::Code::kBusy));
 static_assert(BONSAI_NOT_SUPPORTED == static_cast<int>(Status::Code::kNotSupported));
+static_assert(BONSAI_CONDITION_FAILED == static_cast<int>(Status::Code::kConditionFailed));
 
 static_assert(BONSAI_KEY_FIXED8 == static_cast<int>(KeyFormat::kFixed8));
 static_assert(BONSAI_BUFFERED == static_cast<int>(Durability::kBuffered));

@@ -91,7 +91,8 @@ struct bonsai_session_t {
       const int lost = waited != BONSAI_OK ? waited : slot.lost;
       const int code = lost != BONSAI_OK ? lost : bonsai::c::guarded(&why, [&] { return return_answers(&slot); });
       if (slot.result != nullptr) slot.result->code = code;
-      if (code != BONSAI_OK && code != BONSAI_NOT_FOUND) note_failure(code, waited != BONSAI_OK ? message : why);
+      if (code != BONSAI_OK && code != BONSAI_NOT_FOUND && code != BONSAI_CONDITION_FAILED)
+        note_failure(code, waited != BONSAI_OK ? message : why);
       std::free(why);
       if (slot.value.capacity() > kValueBytesKeptMax) std::string().swap(slot.value);
     }
@@ -166,6 +167,37 @@ void bonsai_session_delete(bonsai_session_t* session, const char* key, size_t ke
   session->begin(result, [&](Session& begun, Slot& slot) {
     if (!names_bytes(key, key_bytes)) return null_bytes();
     begun.Delete({key, key_bytes}, &slot.status);
+    return Status::OK();
+  });
+}
+
+void bonsai_session_put_if(bonsai_session_t* session, const bonsai_condition_t* condition, const char* key,
+                           size_t key_bytes, const char* value, size_t value_bytes, bonsai_result_t* result) {
+  session->begin(result, [&](Session& begun, Slot& slot) {
+    if (!names_bytes(key, key_bytes) || !names_bytes(value, value_bytes)) return null_bytes();
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
+      begun.PutIf(holds, {key, key_bytes}, {value, value_bytes}, &slot.status);
+      return Status::OK();
+    });
+  });
+}
+
+void bonsai_session_delete_if(bonsai_session_t* session, const bonsai_condition_t* condition, const char* key,
+                              size_t key_bytes, bonsai_result_t* result) {
+  session->begin(result, [&](Session& begun, Slot& slot) {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    return bonsai::c::with_condition(condition, [&](const bonsai::Condition& holds) {
+      begun.DeleteIf(holds, {key, key_bytes}, &slot.status);
+      return Status::OK();
+    });
+  });
+}
+
+void bonsai_session_increment(bonsai_session_t* session, const char* key, size_t key_bytes, int64_t by, int64_t* sum,
+                              bonsai_result_t* result) {
+  session->begin(result, [&](Session& begun, Slot& slot) {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    begun.Increment({key, key_bytes}, by, sum, &slot.status);
     return Status::OK();
   });
 }

@@ -16,24 +16,12 @@
 #include "base/testing/temp_folder.h"
 #include "bonsai/stats_fields.h"
 #include "store/c_types.h"
+#include "store/testing/message.h"
 
 namespace bonsai {
 namespace {
 
-// A message slot that frees itself.
-class Message {
- public:
-  Message() = default;
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-  ~Message() { bonsai_free(text_); }
-  char** slot() { return &text_; }
-  [[nodiscard]] std::string text() const { return text_ == nullptr ? "" : text_; }
-  [[nodiscard]] bool is_set() const { return text_ != nullptr; }
-
- private:
-  char* text_ = nullptr;
-};
+using testing::Message;
 
 class CInterface : public ::testing::Test {
  protected:

@@ -67,6 +67,11 @@ inline void set_message(char** errptr, std::string_view message) noexcept {
   *errptr = copy_out(message);
 }
 
+// Whether the status is an answer, which has no message.
+inline bool is_result(const Status& status) noexcept {
+  return status.ok() || status.IsNotFound() || status.IsConditionFailed();
+}
+
 // Runs `body`, which returns a Status, and turns what comes out into a code and a message. The library itself throws
 // nothing; the standard library throws for want of memory or for an absurd length, and that ends here. Any other
 // exception is a broken invariant and terminates.
@@ -74,7 +79,7 @@ template <typename Body>
 int guarded(char** errptr, Body&& body) noexcept {
   try {
     const Status status = body();
-    if (!status.ok() && !status.IsNotFound()) set_message(errptr, status.ToString());
+    if (!is_result(status)) set_message(errptr, status.ToString());
     return static_cast<int>(status.code());
   } catch (const std::bad_alloc&) {
     set_message(errptr, "no space: out of memory; free some and call again");
@@ -110,6 +115,28 @@ inline bool names_bytes(const void* data, size_t size) noexcept { return data !=
 
 inline Status null_bytes() {
   return Status::InvalidArgument("a NULL pointer came with a length above 0; pass the bytes or the length 0");
+}
+
+// Calls use(condition) with the C++ condition. Errors: InvalidArgument (the condition makes no sense).
+template <typename Use>
+Status with_condition(const bonsai_condition_t* condition, Use&& use) {
+  if (condition == nullptr) return Status::InvalidArgument("the condition is NULL; pass one");
+  switch (condition->kind) {
+    case BONSAI_IF_ABSENT:
+      return use(Condition::Absent());
+    case BONSAI_IF_PRESENT:
+      return use(Condition::Present());
+    case BONSAI_IF_EQUALS:
+      if (!names_bytes(condition->value, condition->value_bytes)) return null_bytes();
+      return use(Condition::Equals({condition->value, condition->value_bytes}));
+    case BONSAI_IF_UNCHANGED:
+      if (condition->snapshot == nullptr) break;
+      return use(Condition::Unchanged(*condition->snapshot->snapshot));
+    default:
+      return Status::InvalidArgument("the kind " + std::to_string(condition->kind) +
+                                     " of a condition is unknown; pass one of BONSAI_IF_*");
+  }
+  return Status::InvalidArgument("a condition BONSAI_IF_UNCHANGED has no snapshot; pass the one of the read");
 }
 
 // The options of a scan, from the read options (null: defaults) and the other arguments.

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/small_copy.h"
 #include "base/status_macros.h"
-#include "persist/fences.h"
 #include "store/damage.h"
 #include "store/iterator.h"
 #include "store/options.h"
@@ -24,24 +23,6 @@ using base::Key;
 using index::Index;
 
 namespace {
-
-// Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
-inline constexpr uint64_t kEntryOverheadBytes = 64;
-// The bytes in the data area that an update of a key may need. A long key may be stored once more, as a fence key.
-uint64_t room_for(std::string_view key, std::string_view value) {
-  const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
-  return key.size() + value.size() + as_fence + kEntryOverheadBytes;
-}
-
-// Approximate DRAM that a batch takes: a copy, the nodes, and wider tables.
-size_t dram_bytes_of(const std::vector<const WriteBatch::Update*>& updates) {
-  constexpr size_t kNodeBytes = 128;
-  size_t bytes = 0;
-  for (const WriteBatch::Update* update : updates) {
-    bytes += kNodeBytes + 2 * (update->key.size() + std::min(update->value.size(), kNodeBytes * 32));
-  }
-  return bytes;
-}
 
 // For work that leaves nothing half done.
 Status out_of_memory() {
@@ -348,12 +329,15 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
   }
 }
 
-Status DbImpl::Write(const WriteBatch& batch) {
-  if (batch.Count() == 0) return Status::OK();
+Status DbImpl::Write(const WriteBatch& batch, size_t* failed) {
+  if (batch.Count() == 0) {
+    return batch.requirements().empty() ? Status::OK()
+                                        : with_memory([&] { return check_at_one_moment(batch, failed); });
+  }
   std::vector<persist::LargeRef> large;
   bool begun = false;
   try {
-    return write_batch(batch, &large, &begun);
+    return write_batch(batch, failed, &large, &begun);
   } catch (const std::bad_alloc&) {
     if (begun) return lost_in_the_middle();
   }
@@ -370,7 +354,8 @@ void DbImpl::free_large(const std::vector<persist::LargeRef>& large) {
 }
 
 // *large: the values that it has stored. *begun: as in update_together().
-Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, bool* begun) {
+Status DbImpl::write_batch(const WriteBatch& batch, size_t* failed, std::vector<persist::LargeRef>* large,
+                           bool* begun) {
   Stall stall(options_, background_, counters_);
   if (!takes_updates()) BONSAI_RETURN_IF_ERROR(await_updates(&stall));
   uint64_t bytes = 0;
@@ -381,22 +366,24 @@ Status DbImpl::write_batch(const WriteBatch& batch, std::vector<persist::LargeRe
     deletes_only = deletes_only && update.is_delete;
     bytes += room_for(update.key, update.value);
   }
+  if (!batch.requirements().empty()) BONSAI_RETURN_IF_ERROR(check_requirements(batch, index::kLatest, failed));
   const Ordered updates = in_order(batch);
   BONSAI_RETURN_IF_ERROR(check_size(updates));
   if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes, &stall));
-  if (const size_t dram_bytes = dram_bytes_of(updates); !base::memory_has(dram_bytes)) {
+  if (const size_t dram_bytes = dram_bytes_of(batch); !base::memory_has(dram_bytes)) {
     BONSAI_RETURN_IF_ERROR(stall.await_memory(dram_bytes));
   }
   index::Batch* made = nullptr;
-  Status status = make_batch(updates, large, &made, &stall);
+  Status status = make_batch(updates, batch, large, &made, &stall);
   if (status.ok()) {
     *begun = true;
     status = write_with_pressure(made, &stall);
+    if (status.ok() && made->conditional()) status = outcome_of(*made, batch, failed);
     made->unref();
   }
   if (!status.ok()) {
     if (!status.IsUnavailable() && !tiers_->volume->failed()) free_large(*large);
-    return status;
+    return status.IsConditionFailed() ? answer_of(std::move(status)) : status;
   }
   counters_.add(Count::kBatches);
   for (const WriteBatch::Update& update : batch.updates()) {

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/own_process.h"
 #include "bonsai/db.h"
+#include "persist/fences.h"
 #include "store/background.h"
 #include "store/counters.h"
 #include "store/tiers.h"
@@ -19,6 +20,14 @@
 namespace bonsai::store {
 
 class Stall;
+
+// Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
+inline constexpr uint64_t kEntryOverheadBytes = 64;
+// The bytes in the data area that an update of a key may need. A long key may be stored once more, as a fence key.
+inline uint64_t room_for(std::string_view key, std::string_view value) {
+  const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
+  return key.size() + value.size() + as_fence + kEntryOverheadBytes;
+}
 
 // Counts the objects that must be destroyed before their store is closed.
 struct Lent {
@@ -84,7 +93,11 @@ class DbImpl final : public DB {
   Status Delete(std::string_view key) override;
   void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                 std::span<Status> statuses) override;
-  Status Write(const WriteBatch& batch) override;
+  using DB::Write;
+  Status Write(const WriteBatch& batch, size_t* failed) override;
+  Status PutIf(const Condition& condition, std::string_view key, std::string_view value) override;
+  Status DeleteIf(const Condition& condition, std::string_view key) override;
+  Status Increment(std::string_view key, int64_t by, int64_t* result) override;
   [[nodiscard]] uint64_t BatchBytesMax() const override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
@@ -214,13 +227,36 @@ class DbImpl final : public DB {
   void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses, Stall* stall);
   Status admit(uint64_t bytes, Stall* stall);
   Status store_large(std::string_view value, persist::LargeRef* ref, Stall* stall);
-  using Ordered = std::vector<const WriteBatch::Update*>;
+  // A key of a batch: its effective update (null: it is only checked), and the conditions, sorted by key.
+  struct Planned {
+    std::string_view key;
+    const WriteBatch::Update* update;
+    uint32_t conditions_first = 0, conditions_count = 0;
+  };
+  using Ordered = std::vector<Planned>;
   static Ordered in_order(const WriteBatch& batch);
+  static std::vector<uint32_t> requirements_in_order(const WriteBatch& batch);
+  static void add_requirements(const WriteBatch& batch, Ordered* order);
+  static size_t dram_bytes_of(const WriteBatch& batch);
   [[nodiscard]] Status check_size(const Ordered& updates) const;
-  Status make_batch(const Ordered& updates, std::vector<persist::LargeRef>* large, index::Batch** made, Stall* stall);
+  Status make_batch(const Ordered& updates, const WriteBatch& batch, std::vector<persist::LargeRef>* large,
+                    index::Batch** made, Stall* stall);
   Status write_with_pressure(index::Batch* batch, Stall* stall);
-  Status write_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, bool* begun);
+  Status write_batch(const WriteBatch& batch, size_t* failed, std::vector<persist::LargeRef>* large, bool* begun);
   void free_large(const std::vector<persist::LargeRef>& large);
+
+  // conditional.cc
+  class Changing;
+  class PutOrDeleteIf;
+  class Incrementing;
+  Status change(std::string_view key, std::string_view value, Changing* changing);
+  Status change_begun(std::string_view key, std::string_view value, Changing* changing, bool* begun);
+  Status change_with_pressure(index::Index::Change* change, index::Refusal* why, Stall* stall);
+  [[nodiscard]] Status status_of(index::Refusal why, std::string_view key) const;
+  static index::Condition condition_of(const WriteBatch::Requirement& requirement, size_t number);
+  Status check_requirements(const WriteBatch& batch, uint64_t version, size_t* failed);
+  Status check_at_one_moment(const WriteBatch& batch, size_t* failed);
+  Status outcome_of(const index::Batch& made, const WriteBatch& batch, size_t* failed) const;
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;

@@ -61,6 +61,22 @@ void SessionImpl::Delete(std::string_view key, Status* status) {
   ++in_flight_;
 }
 
+// A conditional update is carried out at once, after all that is in flight.
+void SessionImpl::PutIf(const Condition& condition, std::string_view key, std::string_view value, Status* status) {
+  Wait();
+  *status = db_.PutIf(condition, key, value);
+}
+
+void SessionImpl::DeleteIf(const Condition& condition, std::string_view key, Status* status) {
+  Wait();
+  *status = db_.DeleteIf(condition, key);
+}
+
+void SessionImpl::Increment(std::string_view key, int64_t by, int64_t* result, Status* status) {
+  Wait();
+  *status = db_.Increment(key, by, result);
+}
+
 // Whether the group updates the key, perhaps.
 inline bool SessionImpl::updates(std::string_view key) {
   for (auto update = points_.updates.begin() + static_cast<ptrdiff_t>(noted_); update != points_.updates.end();

@@ -38,6 +38,9 @@ class SessionImpl final : public Session {
   void Get(std::string_view key, std::string* value, Status* status) override;
   void Put(std::string_view key, std::string_view value, Status* status) override;
   void Delete(std::string_view key, Status* status) override;
+  void PutIf(const Condition& condition, std::string_view key, std::string_view value, Status* status) override;
+  void DeleteIf(const Condition& condition, std::string_view key, Status* status) override;
+  void Increment(std::string_view key, int64_t by, int64_t* result, Status* status) override;
   void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override;
   void Wait() override;
   [[nodiscard]] size_t InFlight() const override { return in_flight_; }

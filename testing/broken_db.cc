@@ -28,6 +28,10 @@ const char* name_of(Defect defect) {
       return "revives deleted";
     case Defect::kSkipsOnPrev:
       return "skips on prev";
+    case Defect::kIgnoresConditions:
+      return "ignores conditions";
+    case Defect::kJudgesEarly:
+      return "judges early";
   }
   return "?";
 }
@@ -89,8 +93,18 @@ Status BrokenDb::Delete(std::string_view key) {
   return ModelDb::Delete(key);
 }
 
-Status BrokenDb::Write(const WriteBatch& batch) {
-  if (defect_ != Defect::kTearsBatches) return ModelDb::Write(batch);
+Status BrokenDb::PutIf(const Condition& condition, std::string_view key, std::string_view value) {
+  if (defect_ == Defect::kIgnoresConditions && now_and_then(10)) return ModelDb::Put(key, value);
+  if (defect_ != Defect::kJudgesEarly) return ModelDb::PutIf(condition, key, value);
+  WriteBatch judged;
+  judged.Require(key, condition);
+  BONSAI_RETURN_IF_ERROR(ModelDb::Write(judged, nullptr));
+  base::yield_thread();
+  return ModelDb::Put(key, value);
+}
+
+Status BrokenDb::Write(const WriteBatch& batch, size_t* failed) {
+  if (defect_ != Defect::kTearsBatches || !batch.requirements().empty()) return ModelDb::Write(batch, failed);
   for (const auto& update : batch.updates()) {
     BONSAI_RETURN_IF_ERROR(update.is_delete ? ModelDb::Delete(update.key) : ModelDb::Put(update.key, update.value));
     base::yield_thread();

@@ -14,19 +14,22 @@ namespace bonsai::testing {
 
 enum class Defect {
   kNone,
-  kLosesPuts,         // now and then a put does nothing
-  kReadsStale,        // now and then a get returns the value before the last
-  kTearsBatches,      // applies the updates of a batch one by one
-  kTearsScans,        // reads the halves of a scan at two moments
-  kForgetsSnapshots,  // reads through a snapshot read what is there now
-  kAnswersEarly,      // a put returns before its update is visible
-  kGarblesValues,     // now and then a byte of a value flips
-  kRevivesDeleted,    // now and then a delete does nothing
-  kSkipsOnPrev,       // Prev passes over a record now and then
+  kLosesPuts,          // now and then a put does nothing
+  kReadsStale,         // now and then a get returns the value before the last
+  kTearsBatches,       // applies the updates of a batch one by one
+  kTearsScans,         // reads the halves of a scan at two moments
+  kForgetsSnapshots,   // reads through a snapshot read what is there now
+  kAnswersEarly,       // a put returns before its update is visible
+  kGarblesValues,      // now and then a byte of a value flips
+  kRevivesDeleted,     // now and then a delete does nothing
+  kSkipsOnPrev,        // Prev passes over a record now and then
+  kIgnoresConditions,  // now and then a conditional put is made though its condition does not hold
+  kJudgesEarly,        // a conditional put is judged, and made at a later moment
 };
-inline constexpr Defect kDefects[] = {Defect::kLosesPuts,     Defect::kReadsStale,       Defect::kTearsBatches,
-                                      Defect::kTearsScans,    Defect::kForgetsSnapshots, Defect::kAnswersEarly,
-                                      Defect::kGarblesValues, Defect::kRevivesDeleted,   Defect::kSkipsOnPrev};
+inline constexpr Defect kDefects[] = {Defect::kLosesPuts,         Defect::kReadsStale,       Defect::kTearsBatches,
+                                      Defect::kTearsScans,        Defect::kForgetsSnapshots, Defect::kAnswersEarly,
+                                      Defect::kGarblesValues,     Defect::kRevivesDeleted,   Defect::kSkipsOnPrev,
+                                      Defect::kIgnoresConditions, Defect::kJudgesEarly};
 
 const char* name_of(Defect defect);
 
@@ -38,7 +41,8 @@ class BrokenDb : public ModelDb {
   using DB::Get;
   Status Put(std::string_view key, std::string_view value) override;
   Status Delete(std::string_view key) override;
-  Status Write(const WriteBatch& batch) override;
+  Status PutIf(const Condition& condition, std::string_view key, std::string_view value) override;
+  Status Write(const WriteBatch& batch, size_t* failed) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;

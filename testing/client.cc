@@ -32,11 +32,12 @@ bool Client::step() {
   if (!error_.empty() || !lane_.has_room(4 * cells_max, kOperationsMax)) return false;
   ++steps_;
   Mix mix = options_.mix;
-  if (only_reads_) mix.put = mix.del = mix.batch = mix.drain = mix.sync = 0;
-  const std::array<std::pair<uint32_t, bool (Client::*)()>, 10> choices = {{{mix.put, &Client::put},
+  if (only_reads_) mix.put = mix.del = mix.batch = mix.conditional = mix.drain = mix.sync = 0;
+  const std::array<std::pair<uint32_t, bool (Client::*)()>, 11> choices = {{{mix.put, &Client::put},
                                                                             {mix.get, &Client::get},
                                                                             {mix.del, &Client::del},
                                                                             {mix.batch, &Client::batch},
+                                                                            {mix.conditional, &Client::conditional},
                                                                             {mix.multi_get, &Client::multi_get},
                                                                             {mix.scan, &Client::scan},
                                                                             {mix.snapshot, &Client::snapshot},
@@ -164,6 +165,80 @@ bool Client::batch() {
   }
   const uint64_t operation = lane_.begin_update(OpKind::kBatch, cells_);
   return finish_update(db_->Write(batch), operation, "batch");
+}
+
+// A get before a conditional update. False: it has no answer.
+bool Client::look_at(uint64_t number, std::string* bytes, uint64_t* held) {
+  const uint64_t invoke = lane_.begin_read();
+  const Status status = db_->Get(keys_.key_of(number), bytes);
+  if (!has_found(status, "get")) return false;
+  *held = value_of(status, *bytes);
+  lane_.end_read(OpKind::kGet, invoke, {number, *held});
+  return true;
+}
+
+// A compare and set. On a key of its own it holds.
+bool Client::update_if(uint64_t number, bool own) {
+  std::string seen;
+  uint64_t held = kAbsent;
+  if (!look_at(number, &seen, &held)) return goes_on();
+  if (own && random_.chance(1, 4)) return refused_update(number, held);
+  const std::string key = keys_.key_of(number);
+  const Condition condition = held == kAbsent ? Condition::Absent() : Condition::Equals(seen);
+  const bool deletes = random_.chance(ebbing() ? 4 : 1, 5);
+  cells_ = {{number, deletes ? kAbsent : new_value()}};
+  if (!own) cells_.push_back({number, held, true});
+  const OpKind kind = !own ? OpKind::kConditional : deletes ? OpKind::kDelete : OpKind::kPut;
+  const uint64_t invoke = lane_.begin_read();
+  const uint64_t operation = lane_.begin_update(kind, cells_);
+  const Status status = deletes ? db_->DeleteIf(condition, key) : db_->PutIf(condition, key, bytes_of(cells_[0].value));
+  if (!status.IsConditionFailed()) return finish_update(status, operation, "conditional update");
+  lane_.withdraw_update(operation);
+  if (own) return fail("a condition on a key of one writer was refused, though it holds");
+  lane_.end_read(OpKind::kRefused, invoke, {number, held, true});
+  return true;
+}
+
+// Nobody may ever read its value.
+bool Client::refused_update(uint64_t number, uint64_t held) {
+  const std::string key = keys_.key_of(number);
+  const Condition wrong = held == kAbsent ? Condition::Present() : Condition::Absent();
+  const uint64_t value = new_value();
+  const Status status = random_.chance(1, 4) ? db_->DeleteIf(wrong, key) : db_->PutIf(wrong, key, bytes_of(value));
+  if (status.IsConditionFailed() || (options_.may_be_full && status.IsNoSpace()) || is_unavailable(status)) return true;
+  return fail("a condition that does not hold was answered with " + status.ToString());
+}
+
+// Puts some keys of its own if one has the value that it has; or if it has not, and then nothing.
+bool Client::batch_if() {
+  const uint64_t required = random_key(true);
+  std::string seen;
+  uint64_t held = kAbsent;
+  if (!look_at(required, &seen, &held)) return goes_on();
+  const bool holds = random_.chance(3, 4);
+  WriteBatch batch;
+  batch.Require(keys_.key_of(required), holds == (held == kAbsent) ? Condition::Absent() : Condition::Present());
+  if (holds && held != kAbsent) batch.Require(keys_.key_of(required), Condition::Equals(seen));
+  cells_.clear();
+  for (uint64_t i = 0; i < options_.batch_count_max; ++i) {
+    const uint64_t key = random_key(true);
+    if (std::any_of(cells_.begin(), cells_.end(), [&](const Cell& cell) { return cell.key == key; })) continue;
+    cells_.push_back({key, new_value()});
+    batch.Put(keys_.key_of(key), bytes_of(cells_.back().value));
+  }
+  const uint64_t operation = lane_.begin_update(OpKind::kBatch, cells_);
+  const Status status = db_->Write(batch);
+  if (!holds && status.ok()) return fail("a batch was made, though a condition does not hold");
+  if (!status.IsConditionFailed()) return finish_update(status, operation, "conditional batch");
+  if (holds) return fail("a batch was refused, though its conditions hold");
+  lane_.withdraw_update(operation);
+  return true;
+}
+
+bool Client::conditional() {
+  if (random_.chance(1, 3)) return batch_if();
+  const bool own = random_.chance(2, 3);
+  return update_if(random_key(own), own);
 }
 
 bool Client::drain() {

@@ -3,6 +3,8 @@
 //
 // The key numbers 0..keys-1 are dealt out in turns. In a turn each client gets one key that it alone updates; the last
 // key of the turn belongs to all clients. Keys of one writer feed check_snapshots; all keys feed check_registers.
+// A conditional update of a key of its own is refused exactly if the client says so, and recorded as an update without
+// conditions, of which both judges know.
 #ifndef BONSAI_TESTING_CLIENT_H_
 #define BONSAI_TESTING_CLIENT_H_
 
@@ -20,7 +22,7 @@ namespace bonsai::testing {
 
 // The relative frequency of each operation.
 struct Mix {
-  uint32_t put = 40, del = 8, batch = 8;
+  uint32_t put = 40, del = 8, batch = 8, conditional = 0;
   uint32_t get = 20, multi_get = 4, scan = 8, snapshot = 4, iterator = 4;
   uint32_t drain = 0, sync = 0;
 };
@@ -79,6 +81,11 @@ class Client {
   bool put();
   bool del();
   bool batch();
+  bool look_at(uint64_t number, std::string* bytes, uint64_t* held);
+  bool update_if(uint64_t number, bool own);
+  bool refused_update(uint64_t number, uint64_t held);
+  bool batch_if();
+  bool conditional();
   bool get();
   bool multi_put();
   bool multi_get();

@@ -66,7 +66,8 @@ History without_unseen_updates(const History& history) {
     std::vector<Cell> cells;
     for (const Cell& cell : history.cells_of(op)) {
       const auto unseen = [&](const auto& update) {
-        return update.first->invoke < op.ret && op.invoke < update.first->ret && update.second != cell.value;
+        return update.first->invoke < op.ret && op.invoke < update.first->ret &&
+               (update.second != cell.value || op.kind == OpKind::kRefused);
       };
       const auto& of_key = updates[cell.key];
       if (is_update(op.kind) || std::none_of(of_key.begin(), of_key.end(), unseen)) cells.push_back(cell);

@@ -81,6 +81,7 @@ class StoreLife final : public Explorer {
     clients_.tide = 25;
     clients_.may_be_full = true;
     clients_.mix.scan = clients_.mix.snapshot = clients_.mix.iterator = clients_.mix.multi_get = 1;
+    clients_.mix.conditional = 10;
     clients_.mix.drain = 2;
     clients_.mix.sync = kind.durability == Durability::kBuffered ? 3 : 0;
     for (uint64_t key = 0; key < clients_.keys; ++key) {

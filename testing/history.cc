@@ -13,6 +13,10 @@ const char* name_of(OpKind kind) {
       return "delete";
     case OpKind::kBatch:
       return "batch";
+    case OpKind::kConditional:
+      return "conditional update";
+    case OpKind::kRefused:
+      return "refused update";
     case OpKind::kGet:
       return "get";
     case OpKind::kScan:
@@ -55,9 +59,11 @@ std::string History::text_of(const Operation& op, size_t cells_max) const {
       text += " ... (" + std::to_string(op.cells_count) + " cells)";
       break;
     }
-    text += " k" + std::to_string(cell.key) + "=";
+    text += (cell.required ? " if k" : " k") + std::to_string(cell.key) + "=";
     if (cell.value == kAbsent) {
-      text += is_update(op.kind) ? "deleted" : "absent";
+      text += is_update(op.kind) && !cell.required ? "deleted" : "absent";
+    } else if (cell.value == kAnyValue) {
+      text += "any";
     } else {
       text += cell.value == kGarbled ? "garbled" : std::to_string(cell.value);
     }

@@ -16,20 +16,26 @@
 
 namespace bonsai::testing {
 
-inline constexpr uint64_t kAbsent = 0;           // the value number of "no value"
-inline constexpr uint64_t kOpen = UINT64_MAX;    // `ret` of an operation whose outcome nobody saw
-inline constexpr uint64_t kGarbled = kOpen - 1;  // the value number of bytes that no update can have written
+inline constexpr uint64_t kAbsent = 0;            // the value number of "no value"
+inline constexpr uint64_t kOpen = UINT64_MAX;     // `ret` of an operation whose outcome nobody saw
+inline constexpr uint64_t kGarbled = kOpen - 1;   // the value number of bytes that no update can have written
+inline constexpr uint64_t kAnyValue = kOpen - 2;  // of a condition: the key has some value
 
 // An update that changes several cells does so at one moment; a read that has several cells saw them at one moment.
-enum class OpKind : uint32_t { kPut, kDelete, kBatch, kGet, kScan, kSnapshotRead, kRecovered };
+// kConditional: an update before which all its `required` cells held. kRefused: one that changed nothing, because they
+// did not all hold; it counts as a read.
+enum class OpKind : uint32_t { kPut, kDelete, kBatch, kConditional, kGet, kScan, kSnapshotRead, kRecovered, kRefused };
 
-constexpr bool is_update(OpKind kind) { return kind <= OpKind::kBatch; }
+constexpr bool is_update(OpKind kind) { return kind <= OpKind::kConditional; }
 const char* name_of(OpKind kind);
 
 // One key that an operation wrote or read. A scan has a cell for every key of its range, the absent ones too.
 struct Cell {
   uint64_t key;
   uint64_t value;
+  bool required = false;  // by a condition; not written
+
+  [[nodiscard]] bool holds_in(uint64_t state) const { return value == kAnyValue ? state != kAbsent : value == state; }
 };
 
 struct Operation {

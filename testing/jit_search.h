@@ -23,6 +23,7 @@ namespace bonsai::testing {
 
 // A Model has: State (ordered, copyable), Payload, and static functions
 //   bool matches(const Payload& read, const State&)     could this read have returned what it did in this state?
+//   bool allows(const Payload& update, const State&)    could this update have taken effect in this state?
 //   void apply(const Payload& update, State*)
 template <class Model>
 class JitSearch {
@@ -114,7 +115,9 @@ class JitSearch {
       }
       for (uint64_t left = updates_ & ~each.done; left != 0; left &= left - 1) {
         const auto slot = static_cast<size_t>(__builtin_ctzll(left));
-        if (may_be_next(each, ops_[pending_[slot]])) todo.push_back(after(each, slot));
+        const Op& candidate = ops_[pending_[slot]];
+        const bool allowed = may_be_next(each, candidate) && Model::allows(candidate.payload, each.state);
+        if (allowed) todo.push_back(after(each, slot));
       }
       if (rounds % 1024 == 1023) unify(&todo);
     }

@@ -52,6 +52,7 @@ ClientOptions clients_of(const Setup& setup, uint64_t generation) {
   options.generation = generation;
   options.tide = 2'000;
   options.mix = {.put = 60, .del = 10, .batch = 12, .get = 6, .multi_get = 2, .scan = 2, .snapshot = 1, .iterator = 1};
+  options.mix.conditional = 16;
   options.mix.drain = generation % 2;
   options.mix.sync = setup.durability == Durability::kBuffered ? 1 : 0;
   return options;

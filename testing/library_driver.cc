@@ -10,9 +10,9 @@
 // Operations of one kind on a loaded and drained store. KIND: put, get, multi_put, multi_get (32 keys a call), scan (of
 // 50); session_put, session_get, session_mixed, session_insert, session_scan (32 a session's wait; each twentieth of
 // the scans is an insert); long_scan (of 32 K records, after 256 puts), long_scan_16 (values of 16 bytes); compaction
-// (a put, and its share of a drain after 4,096 puts). One thread, no background threads, 8-byte keys in random order,
-// 8-byte values. The requests of a run are a prefix of those of a longer one. Pools are in memory (tmpfs) and are
-// removed in the end.
+// (a put, and its share of a drain after 4,096 puts); put_if (if present). One thread, no background threads, 8-byte
+// keys in random order, 8-byte values. The requests of a run are a prefix of those of a longer one. Pools are in memory
+// (tmpfs) and are removed in the end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -275,6 +275,10 @@ class Counted {
       const std::string key = fixed_key_of(mix(i) % records_);
       if (kind == "put") {
         status = db_.Put(key, new_);
+#if __has_include("bonsai/condition.h")
+      } else if (kind == "put_if") {
+        status = db_.PutIf(bonsai::Condition::Present(), key, new_);
+#endif
       } else if (kind == "compaction") {
         status = db_.Put(key, new_);
         if (status.ok() && (i + 1) % kPutsPerDrain == 0) status = db_.Drain();

@@ -21,10 +21,18 @@ constexpr size_t kReportMax = 40;     // operations that a report shows
 struct RegisterModel {
   using State = uint64_t;
   struct Payload {
-    uint64_t value;
-    size_t source;  // index of the operation in the history, for the report
+    uint64_t value;                     // written or read
+    size_t source;                      // index of the operation in the history, for the report
+    std::optional<Cell> required = {};  // before an update
+    std::optional<Cell> denied = {};    // of a refused update, instead of a value: what did not hold
   };
-  static bool matches(const Payload& read, State state) { return read.value == state; }
+  static bool matches(const Payload& read, State state) {
+    if (read.denied) return !read.denied->holds_in(state);
+    return read.required ? read.required->holds_in(state) : read.value == state;
+  }
+  static bool allows(const Payload& update, State state) {
+    return !update.required || update.required->holds_in(state);
+  }
   static void apply(const Payload& update, State* state) { *state = update.value; }
 };
 using RegisterSearch = JitSearch<RegisterModel>;
@@ -32,12 +40,23 @@ using RegisterOps = std::vector<RegisterSearch::Op>;
 
 struct MapModel {
   using State = std::vector<uint64_t>;  // value by dense key number
-  using Payload = std::vector<std::pair<size_t, uint64_t>>;
+  struct Payload {
+    std::vector<Cell> cells;  // with dense key numbers
+    bool refused = false;
+  };
   static bool matches(const Payload& read, const State& state) {
-    return std::all_of(read.begin(), read.end(), [&](const auto& cell) { return state[cell.first] == cell.second; });
+    const bool all = std::all_of(read.cells.begin(), read.cells.end(),
+                                 [&](const Cell& cell) { return cell.holds_in(state[cell.key]); });
+    return all != read.refused;
+  }
+  static bool allows(const Payload& update, const State& state) {
+    return std::all_of(update.cells.begin(), update.cells.end(),
+                       [&](const Cell& cell) { return !cell.required || cell.holds_in(state[cell.key]); });
   }
   static void apply(const Payload& update, State* state) {
-    for (const auto& [key, value] : update) (*state)[key] = value;
+    for (const Cell& cell : update.cells) {
+      if (!cell.required) (*state)[cell.key] = cell.value;
+    }
   }
 };
 using MapSearch = JitSearch<MapModel>;
@@ -47,6 +66,8 @@ RegisterOps without_unseen_open_puts(const RegisterOps& ops) {
   std::unordered_set<uint64_t> seen;
   for (const auto& op : ops) {
     if (!op.update) seen.insert(op.payload.value);
+    if (op.payload.required) seen.insert(op.payload.required->value);
+    if (op.payload.denied || (op.payload.required && op.payload.required->value == kAnyValue)) return ops;
   }
   RegisterOps kept;
   for (const auto& op : ops) {
@@ -72,7 +93,8 @@ std::optional<size_t> read_of_nothing(const RegisterOps& ops, uint64_t initial) 
     if (op.update) written.insert(op.payload.value);
   }
   for (const auto& op : ops) {
-    if (!op.update && !written.contains(op.payload.value)) return op.payload.source;
+    if (!op.update && !op.payload.denied && !op.payload.required && !written.contains(op.payload.value))
+      return op.payload.source;
   }
   return std::nullopt;
 }
@@ -101,6 +123,9 @@ RegisterOps only(const RegisterOps& ops, const std::vector<uint64_t>& values) {
 // Leaves out operations while the rest still breaks. The updates and the reads of one value are left out together. So
 // the rest is evidence on its own: if the whole history could be explained, the rest could be.
 RegisterOps cut_down(const RegisterOps& all, uint64_t initial) {
+  // A condition ties values to each other.
+  if (std::any_of(all.begin(), all.end(), [](const auto& op) { return op.payload.required || op.payload.denied; }))
+    return all;
   std::vector<uint64_t> values = values_by_last_use(all);
   for (size_t n = 2; n < values.size(); n *= 2) {
     const std::vector<uint64_t> latest(values.begin(), values.begin() + static_cast<ptrdiff_t>(n));
@@ -161,16 +186,49 @@ std::string report(const History& history, const Broken& broken) {
   for (const auto& op : ops) {
     const Operation& source = history.operations[op.payload.source];
     History one;
-    one.add(source.kind, source.thread, op.invoke, op.ret, {{broken.key, op.payload.value}});
+    for (const Cell& cell : history.cells_of(source)) {
+      if (cell.key == broken.key) one.cells.push_back(cell);
+    }
+    one.operations.push_back({op.invoke, op.ret, source.kind, source.thread, 0, one.cells.size()});
     text += "\n  " + one.text_of(one.operations[0]);
   }
   return text;
+}
+
+// A conditional update adds to each key of its own what it did and required there. A refused one says something of a
+// key alone only if it has one condition.
+void add_conditional(const History& history, size_t i, std::map<uint64_t, RegisterOps>* all) {
+  const Operation& op = history.operations[i];
+  const auto cells = history.cells_of(op);
+  if (op.kind == OpKind::kRefused) {
+    if (cells.size() != 1) return;
+    RegisterModel::Payload payload{cells[0].value, i};
+    payload.denied = cells[0];
+    (*all)[cells[0].key].push_back({op.invoke, op.ret, false, payload, RegisterSearch::kNone});
+    return;
+  }
+  std::map<uint64_t, RegisterSearch::Op> of_key;
+  for (const Cell& cell : cells) {
+    RegisterSearch::Op& own =
+        of_key.try_emplace(cell.key, RegisterSearch::Op{op.invoke, op.ret, false, {kAbsent, i}}).first->second;
+    if (cell.required) {
+      own.payload.required = cell;
+    } else {
+      own.update = true;
+      own.payload.value = cell.value;
+    }
+  }
+  for (const auto& [key, own] : of_key) (*all)[key].push_back(own);
 }
 
 std::map<uint64_t, RegisterOps> by_key(const History& history) {
   std::map<uint64_t, RegisterOps> all;
   for (size_t i = 0; i < history.operations.size(); ++i) {
     const Operation& op = history.operations[i];
+    if (op.kind == OpKind::kConditional || op.kind == OpKind::kRefused) {
+      add_conditional(history, i, &all);
+      continue;
+    }
     for (const Cell& cell : history.cells_of(op)) {
       all[cell.key].push_back({op.invoke, op.ret, is_update(op.kind), {cell.value, i}, RegisterSearch::kNone});
     }
@@ -234,7 +292,10 @@ Verdict check_whole(const History& original, std::span<const Cell> initial) {
   std::vector<MapSearch::Op> ops;
   for (const Operation& op : history.operations) {
     MapModel::Payload payload;
-    for (const Cell& cell : history.cells_of(op)) payload.emplace_back(number_of(cell.key), cell.value);
+    payload.refused = op.kind == OpKind::kRefused;
+    for (const Cell& cell : history.cells_of(op)) {
+      payload.cells.push_back({number_of(cell.key), cell.value, cell.required});
+    }
     ops.push_back({op.invoke, op.ret, is_update(op.kind), std::move(payload), after[ops.size()]});
   }
   const MapSearch::Result result = MapSearch(ops).run(state);

@@ -231,6 +231,87 @@ TEST(Registers, LargeHistoriesPassAndOneWrongReadInThemIsFound) {
   }
 }
 
+// Both judges; a history that spans keys is for the second alone.
+bool passes(const History& h, std::span<const Cell> initial = {}) {
+  const bool whole = check_whole(h, initial).ok;
+  EXPECT_TRUE(!whole || check_registers(h, initial).ok) << "what is explained as a whole is explained by key";
+  return whole;
+}
+
+TEST(Conditions, CompareAndSetsPassInOneOrder) {
+  const Cell initial[] = {{kKey, 1}};
+  History h;
+  h.add(OpKind::kConditional, 0, 1, 9, {{kKey, 2}, {kKey, 1, true}});
+  h.add(OpKind::kConditional, 1, 2, 8, {{kKey, 3}, {kKey, 2, true}});
+  h.add(OpKind::kRefused, 2, 3, 7, {{kKey, 1, true}});
+  h.add(OpKind::kConditional, 2, 10, 11, {{kKey, kAbsent}, {kKey, kAnyValue, true}});
+  h.add(OpKind::kConditional, 0, 12, 13, {{kKey, 5}, {kKey, kAbsent, true}});
+  h.add(OpKind::kRefused, 1, 14, 15, {{kKey, kAbsent, true}});
+  h.add(OpKind::kGet, 1, 16, 17, {{kKey, 5}});
+  EXPECT_TRUE(passes(h, initial));
+}
+
+// An update may have to come before one that returned earlier, so that its condition holds.
+TEST(Conditions, AnUpdateInFlightMayComeFirst) {
+  const Cell initial[] = {{kKey, 1}};
+  History h;
+  h.add(OpKind::kConditional, 0, 1, 9, {{kKey, 2}, {kKey, 1, true}});
+  h.add(OpKind::kPut, 1, 2, 3, {{kKey, 4}});
+  h.add(OpKind::kGet, 1, 10, 11, {{kKey, 4}});
+  EXPECT_TRUE(passes(h, initial));
+  h.add(OpKind::kGet, 1, 12, 13, {{kKey, 2}});
+  EXPECT_FALSE(passes(h, initial));
+}
+
+// The faults that a wrong protocol has; each is found by both judges.
+TEST(Conditions, PlantedFaultsAreFound) {
+  const Cell initial[] = {{kKey, 1}};
+  const auto fails = [&](const History& h) {
+    EXPECT_FALSE(check_registers(h, initial).ok);
+    EXPECT_NE(check_whole(h, initial).text.find("if k7="), std::string::npos);
+    return !check_whole(h, initial).ok;
+  };
+  History twice;  // two take the same value
+  twice.add(OpKind::kConditional, 0, 1, 4, {{kKey, 2}, {kKey, 1, true}});
+  twice.add(OpKind::kConditional, 1, 2, 3, {{kKey, 3}, {kKey, 1, true}});
+  EXPECT_TRUE(fails(twice));
+  History unseen;  // over a put that had returned
+  unseen.add(OpKind::kPut, 1, 1, 2, {{kKey, 3}});
+  unseen.add(OpKind::kConditional, 0, 3, 4, {{kKey, 2}, {kKey, 1, true}});
+  EXPECT_TRUE(fails(unseen));
+  History between;  // a put that counts as superseded, between a condition and its update
+  between.add(OpKind::kConditional, 0, 3, 4, {{kKey, 2}, {kKey, 1, true}});
+  between.add(OpKind::kPut, 1, 5, 6, {{kKey, 3}});
+  between.add(OpKind::kGet, 1, 7, 8, {{kKey, 2}});
+  EXPECT_TRUE(fails(between));
+  History needless;  // refused, though the value was there all the time
+  needless.add(OpKind::kRefused, 0, 1, 2, {{kKey, 1, true}});
+  needless.add(OpKind::kGet, 0, 3, 4, {{kKey, 1}});
+  EXPECT_TRUE(fails(needless));
+  History wrong_insert;
+  wrong_insert.add(OpKind::kConditional, 0, 1, 2, {{kKey, 2}, {kKey, kAbsent, true}});
+  EXPECT_TRUE(fails(wrong_insert));
+  History lost;  // a counter: what came back after a crash is older than what was judged
+  lost.add(OpKind::kConditional, 0, 1, kOpen, {{kKey, 2}, {kKey, 1, true}});
+  lost.add(OpKind::kConditional, 1, 2, 3, {{kKey, 3}, {kKey, 2, true}});
+  lost.add(OpKind::kRecovered, 0, 4, 5, {{kKey, 2}});
+  EXPECT_TRUE(fails(lost));
+}
+
+// Each on its own holds on the other's key: only one order of both would have to refuse one.
+TEST(Conditions, CrossedChecksAreFoundAsAWhole) {
+  History h;
+  h.add(OpKind::kConditional, 0, 1, 4, {{1, 10}, {2, kAbsent, true}});
+  h.add(OpKind::kConditional, 1, 2, 3, {{2, 20}, {1, kAbsent, true}});
+  EXPECT_FALSE(passes(h));
+  History one;
+  one.add(OpKind::kConditional, 0, 1, 4, {{1, 10}, {2, kAbsent, true}});
+  one.add(OpKind::kRefused, 1, 2, 3, {{1, kAbsent, true}, {2, kAbsent, true}});
+  EXPECT_TRUE(passes(one));
+  one.add(OpKind::kRefused, 1, 5, 6, {{1, 10, true}, {2, kAbsent, true}});
+  EXPECT_FALSE(passes(one));
+}
+
 TEST(RecorderTest, LanesBecomeOneHistory) {
   const auto recorder = Recorder::in_memory({.lanes = 2, .operations_max = 3, .cells_max = 4});
   Recorder::Lane a = recorder->lane(0);

@@ -81,6 +81,19 @@ TEST(Linearizability, FewHotKeysReplacedAllTheTime) {
   run(what, steps());
 }
 
+TEST(Linearizability, ConditionalUpdatesOfFewHotKeys) {
+  Case what{.keys = 16};
+  what.mix.conditional = 60;
+  what.mix.drain = 1;
+  run(what, steps());
+}
+
+TEST(Linearizability, ConditionalUpdatesMakeRoom) {
+  Case what{.keys = 2'000, .background_threads = 0};
+  what.mix.conditional = 60;
+  run(what, steps());
+}
+
 TEST(Linearizability, WritersReplaceTheirOwnBnodes) {
   Case what{.keys = 64, .background_threads = 0};
   what.mix.drain = 1;

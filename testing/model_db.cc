@@ -2,6 +2,7 @@
 #include "testing/model_db.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -87,7 +88,7 @@ void ModelDb::apply(const WriteBatch::Update& update, uint64_t moment) {
 Status ModelDb::Put(std::string_view key, std::string_view value) {
   WriteBatch batch;
   batch.Put(key, value);
-  return ModelDb::Write(batch);
+  return ModelDb::Write(batch, nullptr);
 }
 
 void ModelDb::MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
@@ -98,15 +99,70 @@ void ModelDb::MultiPut(std::span<const std::string_view> keys, std::span<const s
 Status ModelDb::Delete(std::string_view key) {
   WriteBatch batch;
   batch.Delete(key);
-  return ModelDb::Write(batch);
+  return ModelDb::Write(batch, nullptr);
 }
 
-Status ModelDb::Write(const WriteBatch& batch) {
+// Requires: the lock.
+bool ModelDb::holds(const WriteBatch::Requirement& requirement) const {
+  const auto at = versions_.find(requirement.key);
+  const std::string* value = at == versions_.end() ? nullptr : value_at(at->second, moment_);
+  switch (requirement.kind) {
+    case Condition::Kind::kAbsent:
+      return value == nullptr;
+    case Condition::Kind::kPresent:
+      return value != nullptr;
+    case Condition::Kind::kEquals:
+      return value != nullptr && *value == requirement.value;
+    case Condition::Kind::kUnchanged:
+      break;
+  }
+  return at == versions_.end() || at->second.rbegin()->first <= moment_of(requirement.snapshot);
+}
+
+Status ModelDb::Write(const WriteBatch& batch, size_t* failed) {
   for (const auto& update : batch.updates()) BONSAI_RETURN_IF_ERROR(check_update(update));
+  for (const auto& requirement : batch.requirements()) BONSAI_RETURN_IF_ERROR(check_key(requirement.key));
   const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < batch.requirements().size(); ++i) {
+    if (holds(batch.requirements()[i])) continue;
+    if (failed != nullptr) *failed = i;
+    return Status::ConditionFailed();
+  }
   ++moment_;
   for (const auto& update : batch.updates()) apply(update, moment_);
   return Status::OK();
+}
+
+Status ModelDb::PutIf(const Condition& condition, std::string_view key, std::string_view value) {
+  WriteBatch batch;
+  batch.Require(key, condition);
+  batch.Put(key, value);
+  return ModelDb::Write(batch, nullptr);
+}
+
+Status ModelDb::DeleteIf(const Condition& condition, std::string_view key) {
+  WriteBatch batch;
+  batch.Require(key, condition);
+  batch.Delete(key);
+  return ModelDb::Write(batch, nullptr);
+}
+
+Status ModelDb::Increment(std::string_view key, int64_t by, int64_t* result) {
+  for (;;) {
+    std::string text;
+    const Status status = Get({}, key, &text);
+    if (!status.ok() && !status.IsNotFound()) return status;
+    int64_t sum = 0;
+    if (status.ok()) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum);
+      if (error != std::errc() || end != text.data() + text.size()) return Status::InvalidArgument("no number");
+    }
+    if (__builtin_add_overflow(sum, by, &sum)) return Status::InvalidArgument("too large a sum");
+    const Condition same = status.ok() ? Condition::Equals(text) : Condition::Absent();
+    const Status added = PutIf(same, key, std::to_string(sum));
+    if (added.ok() && result != nullptr) *result = sum;
+    if (!added.IsConditionFailed()) return added;
+  }
 }
 
 uint64_t ModelDb::moment_of(const Snapshot* snapshot) const {
@@ -140,6 +196,15 @@ std::unique_ptr<Session> ModelDb::NewSession(size_t) {
     void Get(std::string_view key, std::string* value, Status* status) override { *status = db_->Get(key, value); }
     void Put(std::string_view key, std::string_view value, Status* status) override { *status = db_->Put(key, value); }
     void Delete(std::string_view key, Status* status) override { *status = db_->Delete(key); }
+    void PutIf(const Condition& condition, std::string_view key, std::string_view value, Status* status) override {
+      *status = db_->PutIf(condition, key, value);
+    }
+    void DeleteIf(const Condition& condition, std::string_view key, Status* status) override {
+      *status = db_->DeleteIf(condition, key);
+    }
+    void Increment(std::string_view key, int64_t by, int64_t* result, Status* status) override {
+      *status = db_->Increment(key, by, result);
+    }
     void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override {
       *status = db_->Scan(options, from, visit);
     }

@@ -23,11 +23,15 @@ class ModelDb : public DB {
   ~ModelDb() override;
 
   using DB::Get;
+  using DB::Write;
   Status Put(std::string_view key, std::string_view value) override;
   void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                 std::span<Status> statuses) override;
   Status Delete(std::string_view key) override;
-  Status Write(const WriteBatch& batch) override;
+  Status Write(const WriteBatch& batch, size_t* failed) override;
+  Status PutIf(const Condition& condition, std::string_view key, std::string_view value) override;
+  Status DeleteIf(const Condition& condition, std::string_view key) override;
+  Status Increment(std::string_view key, int64_t by, int64_t* result) override;
   [[nodiscard]] uint64_t BatchBytesMax() const override { return UINT64_MAX; }
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
@@ -53,6 +57,7 @@ class ModelDb : public DB {
   [[nodiscard]] Status check_key(std::string_view key) const;
   [[nodiscard]] Status check_update(const WriteBatch::Update& update) const;
   void apply(const WriteBatch::Update& update, uint64_t moment);
+  [[nodiscard]] bool holds(const WriteBatch::Requirement& requirement) const;
   [[nodiscard]] uint64_t moment_of(const Snapshot* snapshot) const;
   [[nodiscard]] static const std::string* value_at(const Versions& versions, uint64_t moment);
   [[nodiscard]] Records records_at(const ReadOptions& options, std::string_view from, std::string_view end,

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/coro/scheduler.h"
 #include "base/random.h"
-#include "base/step.h"
 #include "testing/codec.h"
+#include "testing/conditional.h"
 #include "testing/linearizability.h"
+#include "testing/protocol_steps.h"
 #include "testing/recorder.h"
 
 namespace bonsai::testing {
@@ -31,45 +31,10 @@ constexpr int kLooksMax = 10'000;           // for a batch to become visible
 constexpr uint64_t kSwitchesMax = 2'000'000;
 constexpr std::array<uint32_t, 3> kStays = {0, 160, 235};  // Scheduler::Options::stay_per_256, by turns
 
-std::vector<std::vector<std::string>> parse(const char* text) {
-  std::vector<std::vector<std::string>> programs(1);
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word == "|") {
-      programs.emplace_back();
-    } else {
-      programs.back().push_back(word);
-    }
-  }
-  return programs;
-}
-
 // The action without the number of its key.
 std::string_view name_of(std::string_view action) {
   const bool has_key = !action.empty() && action.back() >= '0' && action.back() <= '9';
   return action.substr(0, action.size() - (has_key ? 1 : 0));
-}
-
-// Counts the steps of a run and calls back at one of them.
-struct StepWatch {
-  uint64_t steps = 0;
-  uint64_t crash_at = UINT64_MAX;
-  std::function<void()> crash;
-};
-StepWatch* watch = nullptr;
-
-[[maybe_unused]] void on_step(const char*) {
-  if (base::Scheduler::current() == nullptr) return;
-  if (watch != nullptr && ++watch->steps == watch->crash_at) watch->crash();
-  base::Scheduler::yield();
-}
-
-void set_hook(bool on) {
-#ifdef BONSAI_STEPPED
-  base::step_hook.store(on ? &on_step : nullptr);
-#else
-  static_cast<void>(on);
-#endif
 }
 
 // One store and the runs on it.
@@ -243,6 +208,29 @@ class Rig {
         {"session", [](Rig* rig, const Turn& turn) { rig->session(turn.lane); }},
         {"batch", [](Rig* rig, const Turn& turn) { rig->update(turn.lane, OpKind::kBatch, rig->batch_of_all()); }},
         {"batch-delete", [](Rig* rig, const Turn& turn) { rig->batch_delete(turn.lane); }},
+        {"put-if",
+         [](Rig* rig, const Turn& turn) {
+           rig->update_if(turn.lane, {{turn.key, ++rig->value_}, rig->required(turn.key, Look::kHeld)});
+         }},
+        {"delete-if",
+         [](Rig* rig, const Turn& turn) {
+           rig->update_if(turn.lane, {{turn.key, kAbsent}, {turn.key, kAnyValue, true}});
+         }},
+        {"put-if-seen",
+         [](Rig* rig, const Turn& turn) {
+           rig->update_if(turn.lane, {{turn.key, ++rig->value_}, rig->required(turn.key, Look::kSeen)});
+         }},
+        {"put-unchanged", [](Rig* rig, const Turn& turn) { rig->put_unchanged(turn.lane, turn.key); }},
+        {"batch-if", [](Rig* rig, const Turn& turn) { rig->batch_if(turn.lane, rig->batch_of_all(), Look::kHeld); }},
+        {"batch-if-seen",
+         [](Rig* rig, const Turn& turn) {
+           rig->batch_if(turn.lane, {{0, ++rig->value_}, {rig->what_.keys - 1, kAbsent}}, Look::kSeen);
+         }},
+        {"check-if",
+         [](Rig* rig, const Turn& turn) {
+           const uint64_t next = (turn.key + 1) % rig->what_.keys;
+           rig->update_if(turn.lane, {{turn.key, ++rig->value_}, rig->required(next, Look::kSeen)});
+         }},
         {"scan", [](Rig* rig, const Turn& turn) { rig->scan(turn.lane); }},
         {"iterate", [](Rig* rig, const Turn& turn) { rig->iterate(turn.lane); }},
         {"snapshot", [](Rig* rig, const Turn& turn) { rig->take_snapshot(turn.lane, turn.lane_number); }},
@@ -276,6 +264,32 @@ class Rig {
   std::vector<Cell> equal_keys() { return {{0, ++value_}, {what_.keys - 1, ++value_}, {0, ++value_}}; }
 
   void batch_delete(Recorder::Lane* lane) { update(lane, OpKind::kBatch, {{0, ++value_}, {what_.keys - 1, kAbsent}}); }
+
+  // The value of a key that a condition requires: that of the run's beginning, or of a get.
+  enum class Look { kHeld, kSeen };
+  Cell required(uint64_t key, Look look) {
+    std::string bytes;
+    return {key, look == Look::kHeld ? held_[key].value : value_of(db_->Get(key_of(key), &bytes), bytes), true};
+  }
+
+  void update_if(Recorder::Lane* lane, std::vector<Cell> cells, const Snapshot* since = nullptr) {
+    const Status status = perform_recorded(
+        db_.get(), {std::move(cells), since}, [this](uint64_t key) { return key_of(key); }, lane);
+    if (!refuses(status)) expect_ok(status, "conditional update");
+  }
+
+  void put_unchanged(Recorder::Lane* lane, uint64_t key) {
+    std::shared_ptr<const Snapshot> snapshot;
+    expect_ok(db_->GetSnapshot(&snapshot), "snapshot");
+    std::string bytes;
+    const Status status = db_->Get({.snapshot = snapshot.get()}, key_of(key), &bytes);
+    update_if(lane, {{key, ++value_}, {key, value_of(status, bytes), true}}, snapshot.get());
+  }
+
+  void batch_if(Recorder::Lane* lane, std::vector<Cell> cells, Look look) {
+    for (const uint64_t key : {uint64_t{0}, what_.keys - 1}) cells.push_back(required(key, look));
+    update_if(lane, std::move(cells));
+  }
 
   std::vector<Cell> batch_of_all() {
     std::vector<Cell> cells;

@@ -14,6 +14,12 @@
 //   session               put and delete key 0, delete and put the last key, as one group
 //   batch                 put all keys
 //   batch-delete          a batch: put key 0, delete the last key
+//   put-if0 delete-if0    if the key has the value that it had when the run began; delete-if: if it has any
+//   put-if-seen0          if it has the value that a get has just found
+//   put-unchanged0        if it was not updated since a snapshot that has just been taken
+//   batch-if              a batch: put all keys, if the first and the last one have the values that they had at first
+//   batch-if-seen         a batch: put the first key, delete the last one, if they have the values that gets have found
+//   check-if0             a batch: put the key, if the next one, after the last the first, has what a get has found
 //   scan                  all keys
 //   iterate               an iterator, forward and back
 //   snapshot              take a snapshot, release the one before

@@ -16,10 +16,11 @@ ProtocolResult run(Defect defect, const char* programs, uint64_t schedules = 500
 }
 
 TEST(ProtocolRig, EveryActionPassesOnACorrectStore) {
-  const ProtocolResult result =
-      run(Defect::kNone,
-          "put0 delete1 get0 | batch scan batch-delete multi-get | snapshot put1 read-snapshot snapshot read-snapshot "
-          "| iterate drain scan multi-put-equal session");
+  const ProtocolResult result = run(
+      Defect::kNone,
+      "put0 delete1 get0 | batch scan batch-delete multi-get | snapshot put1 read-snapshot snapshot read-snapshot "
+      "| iterate drain scan multi-put-equal session | put-if0 put-if-seen1 batch-if | delete-if1 check-if0 check-if1 "
+      "batch-if-seen");
   EXPECT_TRUE(result.verdict.ok) << result.verdict.text;
   EXPECT_EQ(result.schedules, 500u);
 }

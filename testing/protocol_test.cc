@@ -31,6 +31,10 @@ namespace {
 constexpr const char kNearlyFull[] = "writers and drains compete for a crowded range";
 constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
 constexpr const char kStacked[] = "a batch stacks on a successor while one below it publishes";
+constexpr const char kConditional[] = "two conditional puts of a key, gets";
+constexpr const char kPending[] = "a conditional put, gets";
+constexpr const char kOvertaken[] = "puts overtaken by conditional ones";
+constexpr const char kChecks[] = "checks of each other's keys, puts, scan";
 constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
 
 // The small configurations of docs/put-protocol.md, section 5, with batches, iterators and snapshots.
@@ -104,6 +108,27 @@ const ProtocolCase kCases[] = {
      "long-batch2 | fill-near1 fill-near1 | late-batch1 put1 get3 | drain scan get1 get3", true},
     {"groups of equal keys, batches", 2, "put0 put1 crowd",
      "multi-put-equal | batch session | drain get0 | batch-delete get1"},
+    {kConditional, 1, "put0", "put-if0 get0 | put-if0 | get0 get0 | scan"},
+    {"conditional puts, a put, deletes", 1, "put0", "put-if-seen0 get0 | put0 | delete-if0 | put-if0 get0"},
+    {kPending, 1, "put0", "put-if0 | get0 get0 get0"},
+    {kOvertaken, 1, "", "put-if-seen0 | put-if-seen0 | put0 put0 | put0 get0"},
+    {"groups of equal keys, conditional puts", 1, "put0", "multi-put-equal get0 | put-if-seen0 put-if-seen0 | put-if0"},
+    {"conditional puts, replacements, scans", 2, "put0 put1",
+     "put-if0 put-if1 | put-if0 put0 | drain drain | scan get1"},
+    {"conditional puts of drained keys", 2, "put0 put1 drain", "put-if0 put-if1 | put-if1 put-if0 | drain get0 | put0"},
+    {"conditional puts and writers that make room", 4, "put0 drain put0 drain put0 drain put0 drain crowd",
+     "put-if0 put-if-seen1 | put-if-seen0 put1 | drain put2 put3 | put-if1 scan"},
+    {"unchanged since a snapshot", 2, "put0 put1",
+     "put-unchanged0 put-unchanged0 | put0 put-if-seen0 | drain drain | get0"},
+    {"conditional batches of the same keys, scans", 2, "put0 put1", "batch-if get0 | batch-if get1 | scan scan"},
+    {"conditional batches, puts", 2, "put0 put1", "batch-if | batch-if-seen get0 | put0 put1 | scan get1"},
+    {"conditional batches and updates, replacements", 2, "put0 put1 drain put0",
+     "batch-if batch-if-seen | put-if0 put-if1 | drain drain | scan scan"},
+    {kChecks, 2, "put0 put1", "check-if0 get1 | check-if1 get0 | put1 | scan"},
+    {"checks, snapshots, replacement", 2, "put0 put1 drain",
+     "check-if0 | put1 put-if-seen1 | snapshot read-snapshot read-snapshot | drain put0"},
+    {"conditional batches in different bnodes", 3, "put0 put1 put2",
+     "batch-if | batch-if-seen check-if1 | drain put-if0 | scan put2", true},
     {kNoSpace, 2, "put0 put1", "take-space drain give-space drain | put0 put1 get0 | scan scan"},
     {"no space for a while, deletes", 2, "put0 put1 drain put0",
      "take-space | delete0 put1 drain | put0 get0 give-space | scan scan"},
@@ -253,6 +278,11 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kBatchReadyEarly),
     BONSAI_MUTANT(kBatchNotHelped),
     BONSAI_MUTANT(kMarkLate),
+    {"kJudgeOnce", index::kJudgeOnce, kConditional},
+    {"kPendingNotHelped", index::kPendingNotHelped, kConditional},
+    {"kPendingVisible", index::kPendingVisible, kPending},
+    {"kOvertakenIsSuperseded", index::kOvertakenIsSuperseded, kOvertaken},
+    {"kCheckNotPinned", index::kCheckNotPinned, kChecks},
     {"kClaimIgnored", index::kClaimIgnored, kNearlyFull},
     {"kEqualKeysApart", index::kEqualKeysApart, kEqualKeys},
     {"kSettledByOwnHeads", index::kSettledByOwnHeads, kStacked},

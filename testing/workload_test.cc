@@ -32,6 +32,7 @@ TEST(Workload, CorrectStorePasses) {
       ClientOptions options;
       options.keys = keys;
       options.key_format = format;
+      options.mix.conditional = 20;
       const Finding finding = judge(Defect::kNone, options, seed + keys, budget(300, 1'000, 20'000));
       EXPECT_FALSE(finding.found) << finding.text;
     }
@@ -43,6 +44,7 @@ TEST(Workload, EveryDefectIsNoticed) {
   for (const Defect defect : kDefects) {
     ClientOptions options;
     options.keys = 24;
+    options.mix.conditional = 20;
     Finding finding;
     uint64_t rounds = 0;
     while (!finding.found && rounds < kRoundsMax) finding = judge(defect, options, ++rounds, 1'000);
@@ -56,10 +58,11 @@ TEST(Workload, OneClientNoticesEveryDefectThatNeedsNoOther) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));
   for (const Defect defect : kDefects) {
-    if (defect == Defect::kTearsBatches || defect == Defect::kTearsScans) continue;
+    if (defect == Defect::kTearsBatches || defect == Defect::kTearsScans || defect == Defect::kJudgesEarly) continue;
     ClientOptions options;
     options.clients = 1;
     options.keys = 24;
+    options.mix.conditional = 20;
     EXPECT_TRUE(judge(defect, options, seed, 5'000).found) << name_of(defect);
   }
 }

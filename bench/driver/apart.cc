@@ -54,7 +54,7 @@ std::string frame_of(const Status& status) {
 
 Status status_of(std::string_view frame) {
   const int code = frame.empty() ? -1 : frame[0] - '0';
-  if (code < 0 || code > static_cast<int>(Status::Code::kNotSupported)) {
+  if (code < 0 || code > static_cast<int>(Status::Code::kConditionFailed)) {
     return Status::Unavailable("its child process sent no status");
   }
   if (code == static_cast<int>(Status::Code::kOk)) return Status::OK();

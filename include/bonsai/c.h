@@ -6,8 +6,8 @@
    receives the message and may be NULL. Otherwise *errptr must be NULL or the message of an earlier call. A failure
    frees the old message and stores a new one, "<code name>: <what, and what to do>", to be freed with bonsai_free();
    success leaves *errptr unchanged. So one `char* err = NULL;` serves any number of calls. Only the code decides
-   whether a call failed; the message may be NULL when memory has run out. BONSAI_NOT_FOUND is a result and sets no
-   message.
+   whether a call failed; the message may be NULL when memory has run out. BONSAI_NOT_FOUND and BONSAI_CONDITION_FAILED
+   are results and set no message.
 
    Memory. Opaque objects are freed by their own _destroy, _release or _close function, for which NULL is a no-op.
    Values, texts and messages that the library returns are freed with bonsai_free(). _create functions return NULL
@@ -63,7 +63,8 @@ enum {
   BONSAI_IO_ERROR = 5,         /* the operating system reported an error */
   BONSAI_UNAVAILABLE = 6,      /* a wait timed out, or a node does not answer; an update may or may not take effect */
   BONSAI_BUSY = 7,             /* open elsewhere, or a snapshot, iterator or session is still open */
-  BONSAI_NOT_SUPPORTED = 8     /* this build, medium or format version cannot do it */
+  BONSAI_NOT_SUPPORTED = 8,    /* this build, medium or format version cannot do it */
+  BONSAI_CONDITION_FAILED = 9  /* a condition of the update does not hold; nothing changed */
 };
 
 BONSAI_EXPORT const char* bonsai_code_name(int code); /* e.g. "not found"; static; "unknown" for others */
@@ -154,6 +155,27 @@ BONSAI_EXPORT int bonsai_put(bonsai_t* db, const char* key, size_t key_bytes, co
 BONSAI_EXPORT int bonsai_delete(bonsai_t* db, const char* key, size_t key_bytes, char** errptr);
 BONSAI_EXPORT int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr);
 
+/* What must hold of a key for a conditional update: bonsai/condition.h. What the kind does not need is ignored. */
+enum { BONSAI_IF_ABSENT = 0, BONSAI_IF_PRESENT = 1, BONSAI_IF_EQUALS = 2, BONSAI_IF_UNCHANGED = 3 };
+typedef struct {
+  int kind;
+  const char* value; /* BONSAI_IF_EQUALS */
+  size_t value_bytes;
+  const bonsai_snapshot_t* snapshot; /* BONSAI_IF_UNCHANGED */
+} bonsai_condition_t;
+
+/* Updates that take effect if the condition holds, at one moment; else BONSAI_CONDITION_FAILED. */
+BONSAI_EXPORT int bonsai_put_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
+                                const char* value, size_t value_bytes, char** errptr);
+BONSAI_EXPORT int bonsai_delete_if(bonsai_t* db, const bonsai_condition_t* condition, const char* key, size_t key_bytes,
+                                   char** errptr);
+/* Adds `by` to the decimal number that is the key's value; no value counts as 0. *result, the sum, may be NULL. */
+BONSAI_EXPORT int bonsai_increment(bonsai_t* db, const char* key, size_t key_bytes, int64_t by, int64_t* result,
+                                   char** errptr);
+/* As bonsai_write(). With BONSAI_CONDITION_FAILED *failed, which may be NULL, is the number of a condition that does
+   not hold, counted from 0 in the order of the calls of bonsai_writebatch_require(). */
+BONSAI_EXPORT int bonsai_write_if(bonsai_t* db, const bonsai_writebatch_t* batch, size_t* failed, char** errptr);
+
 /* The largest batch that bonsai_write() always accepts: key, value and 32 bytes for each update. */
 BONSAI_EXPORT uint64_t bonsai_batch_bytes_max(const bonsai_t* db);
 
@@ -166,6 +188,10 @@ BONSAI_EXPORT int bonsai_writebatch_put(bonsai_writebatch_t* batch, const char* 
                                         const char* value, size_t value_bytes, char** errptr);
 BONSAI_EXPORT int bonsai_writebatch_delete(bonsai_writebatch_t* batch, const char* key, size_t key_bytes,
                                            char** errptr);
+/* The batch is applied only if the condition holds of the key, whether it updates the key or not. Copies the value; the
+   snapshot must outlive the write. */
+BONSAI_EXPORT int bonsai_writebatch_require(bonsai_writebatch_t* batch, const bonsai_condition_t* condition,
+                                            const char* key, size_t key_bytes, char** errptr);
 BONSAI_EXPORT size_t bonsai_writebatch_count(const bonsai_writebatch_t* batch);
 
 /* Waits until all updates that have returned are durable (needed only in mode BONSAI_BUFFERED). */
@@ -300,14 +326,21 @@ BONSAI_EXPORT void bonsai_session_put(bonsai_session_t* session, const char* key
                                       size_t value_bytes, bonsai_result_t* result);
 BONSAI_EXPORT void bonsai_session_delete(bonsai_session_t* session, const char* key, size_t key_bytes,
                                          bonsai_result_t* result);
+BONSAI_EXPORT void bonsai_session_put_if(bonsai_session_t* session, const bonsai_condition_t* condition,
+                                         const char* key, size_t key_bytes, const char* value, size_t value_bytes,
+                                         bonsai_result_t* result);
+BONSAI_EXPORT void bonsai_session_delete_if(bonsai_session_t* session, const bonsai_condition_t* condition,
+                                            const char* key, size_t key_bytes, bonsai_result_t* result);
+BONSAI_EXPORT void bonsai_session_increment(bonsai_session_t* session, const char* key, size_t key_bytes, int64_t by,
+                                            int64_t* sum, bonsai_result_t* result);
 /* bonsai_session_wait(), or a call that waits, calls the visitor before the operation has ended, perhaps on a stack of
    256 KiB. The visitor must not use a session. */
 BONSAI_EXPORT void bonsai_session_scan(bonsai_session_t* session, const bonsai_readoptions_t* options, const char* from,
                                        size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                        bonsai_scan_visitor visitor, void* arg, bonsai_result_t* result);
 
-/* Returns when all operations have ended: BONSAI_OK if every operation begun since the last wait has the code BONSAI_OK
-   or BONSAI_NOT_FOUND, else one of the other codes, with its message. */
+/* Returns when all operations have ended: BONSAI_OK if every operation begun since the last wait has the code
+   BONSAI_OK, BONSAI_NOT_FOUND or BONSAI_CONDITION_FAILED, else one of the other codes, with its message. */
 BONSAI_EXPORT int bonsai_session_wait(bonsai_session_t* session, char** errptr);
 BONSAI_EXPORT size_t bonsai_session_in_flight(const bonsai_session_t* session);
 

@@ -5,6 +5,8 @@
 //  - Put, Delete and Write return after the update is durable (Options::durability == kDurable), and no read ever
 //    returns a value that a crash could still take back;
 //  - Write(batch) is atomic for readers and for crashes;
+//  - a conditional update (PutIf, DeleteIf, Increment, a batch with conditions) reads and writes at one moment; it is
+//    atomic and durable as the others. If a condition does not hold, nothing is changed, now and after a crash;
 //  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
 //  - a full store returns NoSpace and still accepts deletes. In pools of a few MiB the space set aside for them may be
 //    short: there a delete may get NoSpace, too.
@@ -26,6 +28,8 @@
 // Processes. A store belongs to the process that opened it. In a forked child every call returns NotSupported and
 // the destructor writes nothing; iterators and sessions from before the fork must not be used there.
 //
+// Two of them are results and no errors: NotFound, and ConditionFailed of a conditional update.
+//
 // Thread-safety: any number of threads may call the methods of DB at once, except Close and the destructor, which
 // require that no other call runs. Iterators, sessions and WriteBatches belong to one thread at a time.
 #ifndef BONSAI_DB_H_
@@ -38,6 +42,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bonsai/condition.h"
 #include "bonsai/damage.h"
 #include "bonsai/options.h"
 #include "bonsai/rows.h"
@@ -46,7 +51,8 @@
 
 namespace bonsai {
 
-// A set of updates that are applied atomically. A later update of a key replaces an earlier one.
+// A set of updates that are applied atomically. A later update of a key replaces an earlier one. With conditions: if
+// all of them hold, at the moment at which the updates are applied; else nothing is changed.
 class WriteBatch {
  public:
   struct Update {
@@ -54,10 +60,24 @@ class WriteBatch {
     std::string value;
     bool is_delete = false;
   };
+  struct Requirement {
+    std::string key;
+    Condition::Kind kind;
+    std::string value;                   // kEquals
+    const Snapshot* snapshot = nullptr;  // kUnchanged
+  };
 
   void Put(std::string_view key, std::string_view value) { updates_.push_back({std::string(key), std::string(value)}); }
   void Delete(std::string_view key) { updates_.push_back({std::string(key), {}, true}); }
-  void Clear() { updates_.clear(); }
+  // The condition must hold of the key, whether the batch updates the key or not: of its value before the batch. Copies
+  // the condition's bytes. A key may have several conditions.
+  void Require(std::string_view key, const Condition& condition) {
+    requirements_.push_back({std::string(key), condition.kind(), std::string(condition.value()), condition.snapshot()});
+  }
+  void Clear() {
+    updates_.clear();
+    requirements_.clear();
+  }
   [[nodiscard]] size_t Count() const { return updates_.size(); }
   // Upper bound on the log bytes of the batch: key, value and 32 bytes for each update.
   [[nodiscard]] uint64_t LogBytes() const {
@@ -66,10 +86,12 @@ class WriteBatch {
     return bytes;
   }
   [[nodiscard]] const std::vector<Update>& updates() const { return updates_; }
+  [[nodiscard]] const std::vector<Requirement>& requirements() const { return requirements_; }
 
  private:
   static constexpr uint64_t kUpdateLogBytes = 32;
   std::vector<Update> updates_;
+  std::vector<Requirement> requirements_;
 };
 
 // A point in the store's history. Reads through a snapshot see exactly the updates that took effect before it was
@@ -160,9 +182,22 @@ class DB {
   // Removes key; OK also when it has no value. Deletes have reserved space, so that a full pool can be emptied.
   virtual Status Delete(std::string_view key) = 0;
 
+  // Put and Delete if the condition holds, at one moment. Costs about a get and an update; readers, and updates of
+  // other keys, never wait for it. Errors: as Put and Delete, ConditionFailed, and Corruption (the present value is
+  // damaged). After any of them but IoError and Unavailable nothing is changed.
+  virtual Status PutIf(const Condition& condition, std::string_view key, std::string_view value) = 0;
+  virtual Status DeleteIf(const Condition& condition, std::string_view key) = 0;
+
+  // Adds `by` to the number that key has as its value, a decimal integer of 64 bits as text, such as "-12"; no value
+  // counts as 0. *result, if not null, is the sum, which is the new value. Errors: as PutIf, but for ConditionFailed;
+  // InvalidArgument (the value is no such number, or the sum does not fit), with which nothing is changed.
+  virtual Status Increment(std::string_view key, int64_t by, int64_t* result) = 0;
+
   // Applies the batch atomically. Errors: as Put, and InvalidArgument when the batch is too large for the log. A batch
-  // that needs several log segments may wait until that many are freed.
-  virtual Status Write(const WriteBatch& batch) = 0;
+  // that needs several log segments may wait until that many are freed. ConditionFailed: a condition of the batch does
+  // not hold; *failed, if not null, is its index in WriteBatch::requirements(). Several may fail; it is one of them.
+  virtual Status Write(const WriteBatch& batch, size_t* failed) = 0;
+  Status Write(const WriteBatch& batch) { return Write(batch, nullptr); }
   // The LogBytes() that always fit: a quarter of Options::log_bytes or more. A batch above this size may fit too,
   // because values from 4 KiB on (in small pools, from a quarter of a segment on) are stored apart and take 16 bytes of
   // log.

@@ -25,9 +25,11 @@
 #define BONSAI_SESSION_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "bonsai/condition.h"
 #include "bonsai/options.h"
 #include "bonsai/rows.h"
 #include "bonsai/status.h"
@@ -46,6 +48,10 @@ class Session {
   virtual void Get(std::string_view key, std::string* value, Status* status) = 0;
   virtual void Put(std::string_view key, std::string_view value, Status* status) = 0;
   virtual void Delete(std::string_view key, Status* status) = 0;
+  // These end the updates in flight first. *result as *value of a get; null: not wanted.
+  virtual void PutIf(const Condition& condition, std::string_view key, std::string_view value, Status* status) = 0;
+  virtual void DeleteIf(const Condition& condition, std::string_view key, Status* status) = 0;
+  virtual void Increment(std::string_view key, int64_t by, int64_t* result, Status* status) = 0;
   // Wait(), or a call that waits, calls `visit` before the operation has ended, perhaps on a stack of 256 KiB. rows.h
   // states what a visitor may do. The bytes of `options.end` stay valid, too.
   virtual void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) = 0;

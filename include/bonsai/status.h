@@ -28,6 +28,7 @@ class [[nodiscard]] Status {
     kUnavailable = 6,      // a wait timed out, or a node does not answer; an update may or may not take effect
     kBusy = 7,             // open elsewhere, or a snapshot, iterator or session is still open
     kNotSupported = 8,     // this build, medium or format version cannot do it
+    kConditionFailed = 9,  // a condition of the update does not hold; nothing changed; not an error of the store
   };
 
   Status() noexcept = default;
@@ -48,6 +49,7 @@ class [[nodiscard]] Status {
   static Status Unavailable(std::string message) { return {Code::kUnavailable, std::move(message)}; }
   static Status Busy(std::string message) { return {Code::kBusy, std::move(message)}; }
   static Status NotSupported(std::string message) { return {Code::kNotSupported, std::move(message)}; }
+  static Status ConditionFailed(std::string message = {}) { return {Code::kConditionFailed, std::move(message)}; }
 
   [[nodiscard]] bool ok() const noexcept { return rep_ == nullptr; }
   [[nodiscard]] Code code() const noexcept { return rep_ ? rep_->code : Code::kOk; }
@@ -59,6 +61,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool IsUnavailable() const noexcept { return code() == Code::kUnavailable; }
   [[nodiscard]] bool IsBusy() const noexcept { return code() == Code::kBusy; }
   [[nodiscard]] bool IsNotSupported() const noexcept { return code() == Code::kNotSupported; }
+  [[nodiscard]] bool IsConditionFailed() const noexcept { return code() == Code::kConditionFailed; }
 
   // The message without the code; empty when OK.
   [[nodiscard]] std::string_view message() const noexcept { return rep_ ? std::string_view(rep_->message) : ""; }
@@ -96,6 +99,8 @@ class [[nodiscard]] Status {
         return "busy";
       case Code::kNotSupported:
         return "not supported";
+      case Code::kConditionFailed:
+        return "condition failed";
     }
     return "unknown";
   }

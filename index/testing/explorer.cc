@@ -77,7 +77,7 @@ bool Explorer::judge(const State& s, bool final) {
   for (Byte key = 0; key < kKeys; ++key) values[key] = model_.recovered(s, key);
   if (!explains(s, values)) return fail("no order explains a crash here\n" + trace(s));
   if (!final) return true;
-  for (Byte key = 0; key < kKeys; ++key) values[key] = PutModel::final_value(s, key);
+  for (Byte key = 0; key < kKeys; ++key) values[key] = model_.final_value(s, key);
   return explains(s, values) || fail("no order explains this end\n" + trace(s));
 }
 
@@ -89,6 +89,7 @@ bool Explorer::explains(const State& s, const Byte* end) {
   for (size_t i = 0; i < kOperations; ++i) {
     if (s.status[i] == kDone) history.append(reinterpret_cast<const char*>(s.seen[i]), kKeys);
   }
+  history.append(reinterpret_cast<const char*>(s.refused), sizeof s.refused);
   history.append(reinterpret_cast<const char*>(end), kKeys);
   if (!judged_.insert(hash_of(history.data(), history.size())).second) return true;
   searched_.clear();
@@ -113,8 +114,13 @@ bool Explorer::search(const State& s, uint32_t done, Byte* values, const Byte* e
     if (!next) continue;
     Byte after[kKeys];
     std::copy_n(values, kKeys, after);
+    bool holds = true;
     for (Byte key = 0; key < kKeys; ++key) {
-      if ((operation.keys >> key & 1) == 0) continue;
+      if ((operation.required >> key & 1) != 0) holds = holds && values[key] == operation.expected;
+    }
+    next = holds == (s.refused[i] == 0);
+    for (Byte key = 0; key < kKeys; ++key) {
+      if ((operation.keys >> key & 1) == 0 || s.refused[i] != 0) continue;
       if (is_update(operation.kind)) after[key] = value_of(i);
       next = next && (is_update(operation.kind) || s.seen[i][key] == values[key]);
     }
@@ -130,7 +136,7 @@ bool Explorer::fail(const std::string& what) {
 }
 
 std::string Explorer::trace(const State& s) const {
-  constexpr const char* kNames[] = {"put", "batch", "get", "scan", "offload"};
+  constexpr const char* kNames[] = {"put", "conditional put", "batch", "get", "scan", "offload"};
   std::string text;
   for (Byte i = 0; i < model_.operations(); ++i) {
     const Operation& operation = model_.operation(i);
@@ -140,12 +146,13 @@ std::string Explorer::trace(const State& s) const {
       const Byte value = is_update(operation.kind) ? value_of(i) : s.seen[i][key];
       text += " k" + std::to_string(key) + "=" + std::to_string(value);
     }
+    if (operation.required != 0) text += s.refused[i] != 0 ? " (refused)" : " (conditional)";
     text += s.status[i] == kDone ? ";" : s.status[i] == kRunning ? " (begun);" : " (not begun);";
   }
   text += "\n found:";
   for (Byte key = 0; key < kKeys; ++key) {
     text += " k" + std::to_string(key) + "=" + std::to_string(model_.recovered(s, key)) + "/" +
-            std::to_string(PutModel::final_value(s, key));
+            std::to_string(model_.final_value(s, key));
   }
   return text;
 }

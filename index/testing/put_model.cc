@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's state, and the steps of puts and reads; put_model_batch.cc has those of batches and replacement.
+// The model's state, and the steps of puts and reads; put_model_batch.cc has those of batches and
+// replacement, put_model_change.cc those of conditional puts.
 #include "index/testing/put_model.h"
 
 #include <algorithm>
@@ -40,6 +41,8 @@ bool PutModel::step(State* s, size_t thread) {
   switch (t->frames[t->depth - 1].routine) {
     case kPutRoutine:
       return put(s, t);
+    case kChangeRoutine:
+      return change(s, t);
     case kWriteRoutine:
       return write(s, t);
     case kReadRoutine:
@@ -57,7 +60,8 @@ bool PutModel::step(State* s, size_t thread) {
 
 void PutModel::begin(State* s, Thread* t, size_t thread) const {
   const Byte operation = programs_[thread][t->next++];
-  constexpr Routine kRoutines[] = {kPutRoutine, kWriteRoutine, kReadRoutine, kReadRoutine, kOffloadRoutine};
+  constexpr Routine kRoutines[] = {kPutRoutine,  kChangeRoutine, kWriteRoutine,
+                                   kReadRoutine, kReadRoutine,   kOffloadRoutine};
   t->attempt = 0;
   Frame& f = call(t, kRoutines[static_cast<size_t>(operations_[operation].kind)]);
   f.operation = operation;
@@ -84,13 +88,33 @@ Frame& PutModel::call(Thread* t, Routine routine) {
 
 Byte PutModel::version_of(const State& s, Byte node) const {
   const Node& n = s.node[node];
-  if (!is_batch(n)) return n.version;
+  if (!is_batch(n)) return n.version == kPending ? 0 : n.version;
   const Byte cell = s.batch[n.operation].cell;
-  return cell >= kVersionFirst ? cell : 0;
+  if (cell == kRefused) return kPassed;
+  if (cell < kVersionFirst || cell == kHolds) return 0;
+  return operations_[n.operation].checks_only(n.key) ? kPassed : cell;
+}
+
+bool PutModel::pending(const State& s, Byte node) const {
+  return !is_batch(s.node[node]) && s.node[node].version == kPending;
+}
+
+Byte PutModel::update_from(const State& s, Byte node) const {
+  while (node != 0 && version_of(s, node) == kPassed) node = head_of(s.node[node].next);
+  return node;
+}
+
+Byte PutModel::value_from(const State& s, Byte bnode, Byte head, Byte key) const {
+  for (Byte at = head;; at = head_of(s.bnode[--bnode].words[key])) {
+    const Byte node = update_from(s, at);
+    if (node != 0) return value_of(s.node[node].operation);
+    if (bnode == 0 || bnode == kOuter) return 0;
+  }
 }
 
 bool PutModel::publishing(const State& s, Byte node) const {
-  return is_batch(s.node[node]) && s.batch[s.node[node].operation].cell == kPublishing;
+  const Byte cell = s.batch[s.node[node].operation].cell;
+  return is_batch(s.node[node]) && (cell == kPublishing || cell == kHolds);
 }
 
 Byte PutModel::current_bnode(const State& s, Byte key) {
@@ -199,7 +223,12 @@ bool PutModel::put(State* s, Thread* t) {
 void PutModel::judge_put(State* s, Thread* t) {
   enum : Byte { kLive = 0, kBelow = 6, kPush };
   Frame* f = &t->frames[t->depth - 1];
-  if (f->node != 0 && s->node[f->node].token > f->token) return end(s, t);
+  if (const Byte newest = update_from(*s, f->node); newest != 0 && s->node[newest].token > f->token) {
+    const bool conditional = operations_[s->node[newest].operation].required != 0;
+    if (!conditional || !rule(kOvertaken)) return end(s, t);
+    f->pc = kLive;
+    return;
+  }
   f->below = f->bnode;
   f->pc = f->node != 0 ? kPush : kBelow;
   if ((f->word & kFrozen) == 0) return;
@@ -215,6 +244,8 @@ bool PutModel::settle(State* s, Thread* t) {
     note_ = "settle: load version, then the global one";
     if (version_of(*s, f->node) != 0) {
       end(s, t);
+    } else if (pending(*s, f->node)) {
+      settle_pending(s, t);
     } else if (publishing(*s, f->node)) {
       Frame& completing = call(t, kComplete);
       completing.operation = operation;
@@ -264,9 +295,10 @@ bool PutModel::read(State* s, Thread* t) {
         f->pc = kWord;
       } else if (f->node == 0) {
         f->pc = kNext;
-      } else if (publishing(*s, f->node) || version_of(*s, f->node) > f->version) {
+      } else if (publishing(*s, f->node) || (pending(*s, f->node) && rule(kPendingHidden)) ||
+                 version_of(*s, f->node) > f->version || version_of(*s, f->node) == kPassed) {
         f->node = head_of(s->node[f->node].next);
-      } else if (version_of(*s, f->node) == 0) {
+      } else if (version_of(*s, f->node) == 0 && !pending(*s, f->node)) {
         settle(t, f->node);
       } else {
         s->seen[f->operation][f->key] = value_of(s->node[f->node].operation);
@@ -297,18 +329,15 @@ Byte PutModel::recovered(const State& s, Byte key) const {
   for (size_t i = 0; i < operations_.size(); ++i) {
     if ((operations_[i].keys >> key & 1) == 0) continue;
     if (operations_[i].kind == Kind::kBatch) offer(s.batch[i].gen[key], s.batch[i].token[key], i);
-    if (operations_[i].kind != Kind::kPut) continue;
+    if (operations_[i].kind > Kind::kPutIf) continue;
     for (const auto& [gen, token] : s.record[i]) offer(gen, token, i);
   }
   return value;
 }
 
-Byte PutModel::final_value(const State& s, Byte key) {
-  for (Byte bnode = current_bnode(s, key);; --bnode) {
-    const Byte head = head_of(s.bnode[bnode].words[key]);
-    if (head != 0) return value_of(s.node[head].operation);
-    if (bnode == 0 || bnode == kOuter) return 0;
-  }
+Byte PutModel::final_value(const State& s, Byte key) const {
+  const Byte bnode = current_bnode(s, key);
+  return value_from(s, bnode, head_of(s.bnode[bnode].words[key]), key);
 }
 
 const char* PutModel::broken(const State& s) const {
@@ -320,6 +349,10 @@ const char* PutModel::broken(const State& s) const {
     for (Byte bnode = current_bnode(s, key);; --bnode) {
       for (Byte node = head_of(s.bnode[bnode].words[key]); node != 0; node = head_of(s.node[node].next)) {
         const Byte version = version_of(s, node);
+        if (version == kPassed) {
+          top = false;
+          continue;
+        }
         if (version > above || (version == 0 && !top)) return "versions rise downwards";
         if (version != 0) above = version;
         top = false;

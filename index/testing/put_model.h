@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of the put protocol for batches over successors that are not offloaded: explicit states, every access to
-// shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
+// A model of the put protocol for batches over successors that are not offloaded, and for conditional updates: explicit
+// states, every access to shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f), and section 9).
 //
 // One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one wide
 // outer bnode with a key below and a key above them, which batches begin or end with. Programs of puts, batches, gets,
@@ -26,12 +26,18 @@ inline constexpr Byte kBnodes = 6, kOuter = kBnodes - 1;
 inline constexpr Byte kNodes = 12, kThreads = 4, kOperations = 8, kFrames = 8, kAttempts = 4;
 inline constexpr Byte kVersionFirst = 2;
 
-enum class Kind : Byte { kPut, kBatch, kGet, kScan, kOffload };
+enum class Kind : Byte { kPut, kPutIf, kBatch, kGet, kScan, kOffload };
 constexpr bool is_update(Kind kind) { return kind <= Kind::kBatch; }
 
 struct Operation {
   Kind kind;
-  Byte keys = 0;  // bits; an offload has none
+  Byte keys = 0;      // bits; an offload has none
+  Byte required = 0;  // bits of the keys that must have the value `expected`, or the update is refused
+  Byte expected = 0;  // 0: the initial value
+
+  [[nodiscard]] Byte items() const { return keys | required; }
+  [[nodiscard]] bool has(Byte key) const { return (items() >> key & 1) != 0; }
+  [[nodiscard]] bool checks_only(Byte key) const { return (required & ~keys) >> key & 1; }
 };
 
 // Rules that can be left out.
@@ -46,6 +52,13 @@ enum Rule : uint32_t {
   kPendingWaits = 1u << 7,      // a layer on a successor is not offloaded before that is settled
   kBegunStacks = 1u << 8,       // a begun batch does not wait for the predecessor's offload
   kSettleAtOffload = 1u << 9,   // an offload completes the batches on its range
+  kJudgeEachPush = 1u << 10,    // a conditional put is judged by the head on which it is pushed
+  kHelpPending = 1u << 11,      // nobody pushes on top of a pending node
+  kPendingHidden = 1u << 12,    // a pending node is not read
+  kPlaceFirst = 1u << 13,       // a conditional put has no record before its node stands
+  kOvertaken = 1u << 14,        // a put that a conditional update has superseded takes a newer token
+  kDecideFirst = 1u << 15,      // a batch with conditions has no record before they are known to hold
+  kPinChecks = 1u << 16,        // a key that a batch only checks has a node, too
 };
 
 // Runs a thread alone before the exploration begins.
@@ -74,7 +87,7 @@ struct Bnode {
 };
 
 struct BatchState {
-  Byte cell;  // as Batch::cell
+  Byte cell;  // as Batch::cell; of one with conditions also kHolds and kRefused
   Byte recorded;
   Byte node[kKeys];
   Byte gen[kKeys], token[kKeys];  // in the record
@@ -100,11 +113,14 @@ struct State {
   Byte status[kOperations];  // kIdle, kRunning, kDone
   Byte before[kOperations];  // bits of the operations that had ended when it began
   Byte seen[kOperations][kKeys];
+  Byte refused[kOperations];
 };
 #pragma pack(pop)
 
 inline constexpr Byte kFrozen = 0x80;
-inline constexpr Byte kPublishing = 0, kReady = 1;
+inline constexpr Byte kPublishing = 0, kReady = 1, kHolds = 0xfd, kRefused = 0xfe;
+inline constexpr Byte kPending = 0xff;  // in place of a node's version
+inline constexpr Byte kPassed = 0xfe;
 inline constexpr Byte kIdle = 0, kRunning = 1, kDone = 2;
 
 // The head in a word of a bnode, or in a node's link.
@@ -131,17 +147,32 @@ class PutModel {
   // The value of a key that recovery finds if a crash is now.
   [[nodiscard]] Byte recovered(const State& s, Byte key) const;
   // The value of a key when all programs have ended.
-  [[nodiscard]] static Byte final_value(const State& s, Byte key);
+  [[nodiscard]] Byte final_value(const State& s, Byte key) const;
   // A broken invariant, or null.
   [[nodiscard]] const char* broken(const State& s) const;
 
  private:
-  enum Routine : Byte { kPutRoutine, kWriteRoutine, kReadRoutine, kOffloadRoutine, kSettle, kComplete, kMakeRoom };
+  enum Routine : Byte {
+    kPutRoutine,
+    kChangeRoutine,
+    kWriteRoutine,
+    kReadRoutine,
+    kOffloadRoutine,
+    kSettle,
+    kComplete,
+    kMakeRoom
+  };
   enum class For : Byte { kPut, kBegunBatch };
 
   [[nodiscard]] bool rule(Rule rule) const { return (left_out_ & rule) == 0; }
   [[nodiscard]] bool is_batch(const Node& node) const { return operations_[node.operation].kind == Kind::kBatch; }
+  // 0: none yet; kPassed: the node is no update.
   [[nodiscard]] Byte version_of(const State& s, Byte node) const;
+  [[nodiscard]] bool pending(const State& s, Byte node) const;
+  // The first update from `node` on, in its chain.
+  [[nodiscard]] Byte update_from(const State& s, Byte node) const;
+  // The value of a key in `bnode`, from `head` downwards.
+  [[nodiscard]] Byte value_from(const State& s, Byte bnode, Byte head, Byte key) const;
   [[nodiscard]] bool publishing(const State& s, Byte node) const;
   [[nodiscard]] bool no_room(const State& s, const Frame& f) const;
   [[nodiscard]] static Byte current_bnode(const State& s, Byte key);
@@ -155,10 +186,16 @@ class PutModel {
 
   // One step each, of the topmost frame.
   bool put(State* s, Thread* t);
-  static void judge_put(State* s, Thread* t);
+  void judge_put(State* s, Thread* t);
+  bool change(State* s, Thread* t);
+  void judge_change(State* s, Thread* t);
+  bool end_change(State* s, Thread* t);
+  void settle_pending(State* s, Thread* t);
   bool write(State* s, Thread* t);
   bool complete(State* s, Thread* t);
+  bool decide(State* s, Thread* t);
   void judge_item(const State& s, Thread* t);
+  void judge_conditions(const State& s, Frame* f) const;
   void record(State* s, Frame* f);
   bool look_below(const State& s, Frame* f, Rule rule);
   bool settle(State* s, Thread* t);

@@ -13,7 +13,9 @@ bool PutModel::write(State* s, Thread* t) {
     call(t, kComplete).operation = f->operation;
     return complete(s, t);
   }
-  if (f->pc == kVersion) {
+  if (f->pc == kVersion && s->batch[f->operation].cell == kRefused) {
+    s->refused[f->operation] = 1;
+  } else if (f->pc == kVersion) {
     f->pc = kEnd;
     settle(t, s->batch[f->operation].node[f->key]);
     return settle(s, t);
@@ -25,17 +27,22 @@ bool PutModel::write(State* s, Thread* t) {
 
 // Index::complete, push_item and make_durable; the frame's key is the item.
 bool PutModel::complete(State* s, Thread* t) {
-  enum : Byte { kItem, kLive, kWord, kBelow, kJudge, kRoom, kToken, kPush, kNote, kSegment, kAppend, kReadyStep };
+  enum : Byte { kItem, kLive, kWord, kBelow, kJudge, kRoom, kToken, kPush, kNote, kDecide, kRefuse, kSegment };
   Frame* f = &t->frames[t->depth - 1];
   BatchState* batch = &s->batch[f->operation];
-  const Byte keys = operations_[f->operation].keys;
+  const Operation& operation = operations_[f->operation];
+  const Byte keys = rule(kPinChecks) ? operation.items() : operation.keys;
   Bnode* bnode = &s->bnode[f->bnode];
   switch (f->pc) {
     case kItem:
       note_ = "batch: load cell and item";
       while (f->key < kKeys && ((keys >> f->key & 1) == 0 || batch->node[f->key] != 0)) ++f->key;
-      f->pc = f->key < kKeys ? kLive : kSegment;
-      if (batch->cell != kPublishing && rule(kReadyLast)) end(s, t);
+      f->pc = f->key < kKeys ? kLive : operation.required != 0 && rule(kDecideFirst) ? kDecide : kSegment;
+      if (batch->cell == kHolds) {
+        f->pc = kSegment;
+      } else if (batch->cell != kPublishing && rule(kReadyLast)) {
+        end(s, t);
+      }
       return true;
     case kLive:
       note_ = "batch: load index";
@@ -57,9 +64,9 @@ bool PutModel::complete(State* s, Thread* t) {
       judge_item(*s, t);
       return true;
     case kRoom:
-      note_ = "batch: see whether there is room";
-      f->pc = kToken;
-      if (no_room(*s, *f)) {
+      note_ = "batch: judge, see whether there is room";
+      judge_conditions(*s, f);
+      if (f->pc == kToken && no_room(*s, *f)) {
         f->pc = kItem;
         const Byte first = static_cast<Byte>(__builtin_ctz(keys));
         make_room(t, f->bnode, batch->node[first] != 0 ? For::kBegunBatch : For::kPut);
@@ -84,10 +91,47 @@ bool PutModel::complete(State* s, Thread* t) {
       f->pc = kItem;
       return true;
     default:
-      record(s, f);
-      if (f->pc == kItem && batch->cell != kPublishing) end(s, t);
-      return true;
+      return decide(s, t);
   }
+}
+
+// The last steps: refused, or all hold, the record, ready.
+bool PutModel::decide(State* s, Thread* t) {
+  enum : Byte { kItem = 0, kDecide = 9, kRefuse, kSegment };
+  Frame* f = &t->frames[t->depth - 1];
+  BatchState* batch = &s->batch[f->operation];
+  if (f->pc == kRefuse) {
+    note_ = "batch: refuse";
+    if (batch->cell == kPublishing) batch->cell = kRefused;
+    f->pc = kItem;
+  } else if (f->pc == kDecide) {
+    note_ = "batch: all hold";
+    if (batch->cell == kPublishing) batch->cell = kHolds;
+    f->pc = batch->cell == kHolds ? kSegment : kItem;
+  } else {
+    record(s, f);
+    if (f->pc == kItem && batch->cell != kPublishing) end(s, t);
+  }
+  return true;
+}
+
+// By the head that was found, or by what is below. A refusal is an exchange of the cell, a step later.
+void PutModel::judge_conditions(const State& s, Frame* f) const {
+  enum : Byte { kToken = 6, kRefuse = 10 };
+  const Operation& operation = operations_[f->operation];
+  f->pc = kToken;
+  bool holds = true;
+  const auto judge = [&](Byte key, Byte bnode, Byte head) {
+    if ((operation.required >> key & 1) != 0) holds = holds && value_from(s, bnode, head, key) == operation.expected;
+  };
+  judge(f->key, f->bnode, head_of(f->word));
+  if (!rule(kPinChecks)) {  // all that have no item, now
+    for (Byte key = 0; key < kKeys; ++key) {
+      const Byte bnode = current_bnode(s, key);
+      if (operation.checks_only(key)) judge(key, bnode, head_of(s.bnode[bnode].words[key]));
+    }
+  }
+  if (!holds) f->pc = kRefuse;
 }
 
 // A helper judges the item by the head that it found.
@@ -106,7 +150,7 @@ void PutModel::judge_item(const State& s, Thread* t) {
 
 // The record, then the cell.
 void PutModel::record(State* s, Frame* f) {
-  enum : Byte { kItem = 0, kSegment = 9, kAppend, kReadyStep };
+  enum : Byte { kItem = 0, kSegment = 11, kAppend, kReadyStep };
   BatchState* batch = &s->batch[f->operation];
   const Byte keys = operations_[f->operation].keys;
   if (f->pc == kSegment) {
@@ -126,7 +170,7 @@ void PutModel::record(State* s, Frame* f) {
     f->pc = rule(kReadyAfterRecord) ? kReadyStep : kItem;
   } else {
     note_ = "batch: ready";
-    if (batch->cell == kPublishing) batch->cell = kReady;
+    if (batch->cell == kPublishing || batch->cell == kHolds) batch->cell = kReady;
     f->pc = rule(kReadyAfterRecord) || batch->recorded != 0 ? kItem : kAppend;
   }
 }
@@ -182,7 +226,7 @@ void PutModel::settle_layer(State* s, Thread* t) {
   for (const Byte word : bnode->words) {
     const Byte head = head_of(word);
     if (head == 0 || version_of(*s, head) != 0) continue;
-    if (!publishing(*s, head)) {
+    if (!publishing(*s, head) && !pending(*s, head)) {
       --f->pc;
       return settle(t, head);
     }
@@ -229,7 +273,7 @@ bool PutModel::offload(State* s, Thread* t) {
     case kPersist:
       note_ = "offload: persist dnode";
       for (Byte key = 0; key < kKeys; ++key) {
-        const Byte head = head_of(bnode->words[key]);
+        const Byte head = update_from(*s, head_of(bnode->words[key]));
         if (head != 0) s->dnode[key] = value_of(s->node[head].operation);
       }
       s->dnode_gen = gen_of(f->bnode);

@@ -9,7 +9,7 @@ namespace bonsai::python {
 namespace {
 
 // By code of the C interface; OK and NOT_FOUND have none.
-std::array<PyObject*, BONSAI_NOT_SUPPORTED + 1> classes{};
+std::array<PyObject*, BONSAI_CONDITION_FAILED + 1> classes{};
 
 PyObject* new_class(nb::module_& module, const char* name, const char* doc, nb::handle bases) {
   const std::string path = std::string("bonsai.") + name;
@@ -53,6 +53,8 @@ void add_errors(nb::module_& module) {
       "A wait timed out, or a node does not answer; an update may or may not take effect.", nullptr);
   add(BONSAI_BUSY, "BusyError", "The pool is open elsewhere, or another thread uses the object.", nullptr);
   add(BONSAI_NOT_SUPPORTED, "NotSupportedError", "This build, medium or format version cannot do it.", nullptr);
+  add(BONSAI_CONDITION_FAILED, "ConditionFailedError", "A condition of the update does not hold; nothing changed.",
+      nullptr);
   nb::register_exception_translator(translate);
 }
 
