@@ -162,8 +162,9 @@ Status GroupTarget::settle_members() {
   for (size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].number && members_[i].page.page.ids[i] != page.ids[i]) {
       give_back(i);
-      members_[i].status = Status::InvalidArgument("another pool has taken its place; remove it on its node");
-      tell(members_[i].name.text + " was replaced as a member by another pool, and is left out: remove it");
+      members_[i].status = Status::InvalidArgument("another pool has taken its place; remove its file on its node");
+      tell(members_[i].name.text +
+           " was replaced as a member by another pool, and is left out: remove its file on its node");
     }
     members_[i].is_named = members_[i].number && page.has(i);
   }
@@ -174,15 +175,21 @@ Status GroupTarget::too_few(MemberSet in_sync) const {
   const size_t needed = newest_.page.needed;
   const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
   std::string missing;
+  bool lost = false;
   for (size_t i = 0; i < members_.size(); ++i) {
     if ((in_sync & ~taken() & only(i)) == 0) continue;
+    lost |= members_[i].status.IsNotFound();
     missing +=
         (missing.empty() ? "" : "; ") + members_[i].name.text + " (" + std::string(members_[i].status.message()) + ")";
   }
   return Status::Unavailable(
       name() + " cannot be opened, as later updates may be on members that are missing: " + std::to_string(wanted) +
       " of the " + std::to_string(count(in_sync)) + " that are known to be in sync are needed, and " +
-      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring their nodes back");
+      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring " +
+      (lost
+           ? "back their nodes and the pools that these do not have; or, if the group was removed or they are lost for "
+             "good, copy what one of the others holds (bonsai salvage) and remove its file on its node"
+           : "their nodes back"));
 }
 
 Status GroupTarget::make_member(size_t member, PoolOp op, uint64_t bytes) {
@@ -309,18 +316,64 @@ Status GroupTarget::replace_lost() {
   return Status::OK();
 }
 
-// Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of the first that
-// holds all that was acknowledged: what was not acknowledged may be on some of them.
-Status GroupTarget::make_all_equal() {
-  const auto known = [this](const Member& member) {
+bool GroupTarget::are_known_equal() const {
+  return std::all_of(members_.begin(), members_.end(), [this](const Member& member) {
     return !member.number || (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
                               member.page.written_by == newest_.written_by);
-  };
-  if (std::all_of(members_.begin(), members_.end(), known)) return Status::OK();
-  const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
+  });
+}
+
+// A page is beside the bytes that it is about: somebody may have put other bytes there since.
+Status GroupTarget::check_equal() const {
+  const Member* first = nullptr;
+  for (const Member& member : members_) {
+    if (!member.number) continue;
+    if (first == nullptr) first = &member;
+    if (first == &member) continue;
+    bool equally = false;
+    BONSAI_RETURN_IF_ERROR(begin_equally(&link_->reads(), link_->target(*first->number), link_->target(*member.number),
+                                         bytes_, link_->limit_ms(), &equally));
+    if (equally) continue;
+    return Status::Corruption(
+        first->name.text + " and " + member.name.text +
+        " held the same bytes when the group was closed, and do not now: the file of one of them was replaced since. "
+        "Find out which, and remove that file on its node: the opening makes this member anew");
+  }
+  return Status::OK();
+}
+
+// Chooses a member that is named: each holds all that was acknowledged. One whose file was replaced begins unlike the
+// others, so it is one that begins like most of them.
+Status GroupTarget::choose_source(const Member** source) const {
+  size_t most = 0;
+  for (const Member& each : members_) {
+    size_t alike = 0;
+    for (const Member& other : members_) {
+      if (!each.is_named || !other.is_named) continue;
+      bool equally = true;
+      if (&other != &each) {
+        BONSAI_RETURN_IF_ERROR(begin_equally(&link_->reads(), link_->target(*each.number), link_->target(*other.number),
+                                             bytes_, link_->limit_ms(), &equally));
+      }
+      alike += equally ? 1 : 0;
+    }
+    if (alike <= most) continue;
+    most = alike;
+    *source = &each;
+  }
+  BONSAI_CHECK(most > 0);  // some are named: they were enough to open
+  return Status::OK();
+}
+
+// Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of one that
+// holds all that was acknowledged: what was not acknowledged may be on some of them.
+Status GroupTarget::make_all_equal() {
+  if (are_known_equal()) return check_equal();
+  const Member* source = nullptr;
+  BONSAI_RETURN_IF_ERROR(choose_source(&source));
   LinkTarget* const from = link_->target(*source->number);
   for (const Member& member : members_) {
-    if (!member.number || &member == &*source) continue;
+    if (!member.number || &member == source) continue;
     ResyncResult result;
     BONSAI_RETURN_IF_ERROR(make_equal(&link_->reads(), &link_->writes(), from, link_->target(*member.number), bytes_,
                                       link_->limit_ms(), &result));
@@ -339,6 +392,7 @@ Status GroupTarget::open_read_only() {
   BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
   bytes_ = link_->pool(*source->number).region.bytes;
+  if (are_known_equal()) BONSAI_RETURN_IF_ERROR(check_equal());
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_, /*shared=*/true));
   medium_text_ = link_->pool(*source->number).text;
   emulated_ = link_->pool(*source->number).emulated;

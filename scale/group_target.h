@@ -42,6 +42,7 @@ class GroupTarget final : public Target {
   Status exists(bool discard_unfinished, bool* exists) override;
   // All members must be reached. Errors also: InvalidArgument (they have different sizes).
   Status create(uint64_t bytes) override;
+  // Errors also, as open_read_only(): Corruption (members that were closed as equal are not: a file was replaced).
   Status open(uint64_t grow_bytes) override;
   Status open_read_only() override;
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
@@ -77,6 +78,9 @@ class GroupTarget final : public Target {
   Status make_member(size_t member, PoolOp op, uint64_t bytes);
   Status set_sizes(uint64_t grow_bytes);
   Status replace_lost();
+  [[nodiscard]] bool are_known_equal() const;
+  [[nodiscard]] Status check_equal() const;
+  Status choose_source(const Member** source) const;
   Status make_all_equal();
   Status write_page(membership::MemberSet in_sync, membership::MemberSet to);
   [[nodiscard]] bool is_unfinished() const;

@@ -65,6 +65,8 @@ TEST(GroupNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
       {"shm://a/p|shm://b/p?role=both&role=some", "?role=dnodes"},
       {"shm://a/p|shm://b", "shm://NODE/POOL"},
       {"shm://a/p|", "empty member"},
+      {"|shm://a/p", "empty member"},
+      {"/tmp/p|shm://a/p", "write shm://... for /tmp/p"},
       {"shm://1/p|shm://2/p|shm://3/p|shm://4/p|shm://5/p|shm://6/p|shm://7/p|shm://8/p|shm://9/p", "at most 8"}};
   for (const auto& [text, says] : wrong) {
     TargetName name;
@@ -462,6 +464,22 @@ TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
   EXPECT_EQ(nodes_.bytes_of(0, "p"), nodes_.bytes_of(1, "p"));
 }
 
+// After an end without a word a member's file that was replaced is not what the others are made equal to.
+TEST_F(GroupTest, AReplacedFileIsNoSource) {
+  create();
+  for (size_t replaced = 0; replaced < 3; ++replaced) {
+    ASSERT_TRUE(write(64, 5 + replaced) && write(kCarriedAt, 6 + replaced));
+    for (size_t node = 0; node < 3; ++node) nodes_[node].end();
+    close();
+    const auto bytes = fs::file_size(nodes_.file(replaced, "p"));
+    std::ofstream(nodes_.file(replaced, "p"), std::ios::binary) << std::string(bytes, '\0');
+    for (size_t node = 0; node < 3; ++node) nodes_[node].start();
+    ASSERT_EQ("OK", open().ToString());
+    EXPECT_EQ(read(64), 5 + replaced);
+    for (size_t node = 0; node < 3; ++node) EXPECT_EQ(word_of(node, kCarriedAt), 6 + replaced) << node;
+  }
+}
+
 TEST_F(GroupTest, WhatIsNotTheGroupIsRefusedAndNothingChanges) {
   create();
   close();
@@ -548,6 +566,26 @@ TEST_F(GroupTest, AGroupGrowsAndIsRemovedAsAWhole) {
     ASSERT_EQ("OK", (*opened)[0].remove().ToString());
   }
   for (size_t node = 0; node < 3; ++node) EXPECT_FALSE(fs::exists(nodes_.file(node, "p")));
+}
+
+// What is left of it on the node that was away says how to go on.
+TEST_F(GroupTest, AGroupThatIsRemovedWithoutAMemberLeavesItsFile) {
+  create();
+  close();
+  nodes_[2].end();
+  {
+    const auto opened = targets(nodes_.group("p"));
+    ASSERT_EQ("OK", (*opened)[0].open(0).ToString());
+    ASSERT_EQ("OK", (*opened)[0].remove().ToString());
+  }
+  nodes_[2].start();
+  const Status status = open();
+  EXPECT_TRUE(status.IsUnavailable());
+  EXPECT_NE(status.message().find("remove its file on its node"), std::string_view::npos) << status.ToString();
+  fs::remove(nodes_.file(2, "p"));
+  bool found = true;
+  EXPECT_EQ("OK", (*targets(nodes_.group("p")))[0].exists(false, &found).ToString());
+  EXPECT_FALSE(found);
 }
 
 }  // namespace

@@ -98,7 +98,6 @@ void ReadLanes::add_all(size_t lane, Reading* reading, std::span<const Piece> pi
   }
   Connection& connection = *target.connections[lane];
   reading->opening = connection.openings();
-  reading->base = connection.region().base;
   const rdma::Region* last = nullptr;
   for (const Piece& piece : pieces) add(&reads_[lane], reading, &connection, piece, &last);
 }
@@ -113,7 +112,7 @@ void ReadLanes::add(LaneReads* reads, Reading* reading, Connection* connection, 
         contains(*last, at, n) ? (*last)->slice(offset_in(**last, at), n) : slice_to(*reading->target, at, n);
     *last = to.region();
     if (to.bytes() == n) {
-      add_read(reads, reading, &connection->peer(), connection->region().at(piece.offset + done), to);
+      add_read(reads, reading, connection, piece.offset + done, to);
     } else {
       reading->refused = Status::Unavailable(
           "there is no registered memory for it; raise the limits of descriptors and locked memory (ulimit -n, -l)");
@@ -122,16 +121,17 @@ void ReadLanes::add(LaneReads* reads, Reading* reading, Connection* connection, 
   }
 }
 
-// Requires: the lane's mutex; the slice is at most kInFlightBytesMax.
-void ReadLanes::add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, rdma::Remote from,
+// Adds to the last list that is not posted yet. Requires: the lane's mutex; the slice is at most kInFlightBytesMax.
+void ReadLanes::add_read(LaneReads* reads, Reading* reading, Connection* connection, uint64_t from,
                          const rdma::Slice& to) {
   std::vector<List>& lists = reading->lists;
-  if (lists.empty() || !lists.back().list->room() || lists.back().bytes + to.bytes() > kInFlightBytesMax) {
+  const bool all_posted = lists.size() == reading->posted;
+  if (all_posted || !lists.back().list->room() || lists.back().bytes + to.bytes() > kInFlightBytesMax) {
     if (reads->spare_lists.empty()) reads->spare_lists.push_back(std::make_unique<rdma::WorkList>());
-    lists.push_back({std::move(reads->spare_lists.back()), 0});
+    lists.push_back({std::move(reads->spare_lists.back()), 0, connection->region().base});
     reads->spare_lists.pop_back();
   }
-  lists.back().list->read(*peer, from, to);
+  lists.back().list->read(connection->peer(), connection->region().at(from), to);
   lists.back().bytes += to.bytes();
 }
 
@@ -212,10 +212,11 @@ bool ReadLanes::goes_on(size_t lane, Reading* reading, Status* status) {
 // The pieces of the list wait for a connection. Requires: it is not pending.
 void ReadLanes::put_off(Reading* reading, size_t list) {
   const rdma::WorkList& requests = *reading->lists[list].list;
+  const uint64_t base = reading->lists[list].base;
   (list < reading->posted ? read_again : withdrawn).hit();
   for (size_t i = 0; i < requests.size(); ++i) {
     const rdma::WorkRequest& request = requests[i];
-    reading->apart.push_back({request.remote.address - reading->base, request.local.data(), request.local.bytes()});
+    reading->apart.push_back({request.remote.address - base, request.local.data(), request.local.bytes()});
   }
   reading->lists.erase(reading->lists.begin() + static_cast<std::ptrdiff_t>(list));
   if (list < reading->posted) --reading->posted;

@@ -51,6 +51,7 @@ class ReadLanes {
   struct List {
     std::unique_ptr<rdma::WorkList> list;
     uint64_t bytes;
+    uint64_t base;  // of the target's bytes, as the list's connection names them
   };
   // The reads of one ticket.
   struct Reading {
@@ -62,8 +63,7 @@ class ReadLanes {
     std::shared_ptr<const void> holder;
     bool forgotten = false;
     Status refused = {};            // why some were not posted
-    uint64_t opening = 0;           // of the connection that the lists name
-    uint64_t base = 0;              // of the target's bytes, as they name it
+    uint64_t opening = 0;           // of the connection that the lists name which are not posted
     std::vector<Piece> apart = {};  // that wait for a connection
     bool was_refused = false;       // by the node, once
     bool was_lost = false;          // there was an attempt to connect to a target whose updates have failed
@@ -84,7 +84,8 @@ class ReadLanes {
   static void put_off(Reading* reading, size_t list);
   void withdraw(size_t lane, Reading* reading);
   [[nodiscard]] bool goes_on(size_t lane, Reading* reading, Status* status);
-  static void add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to);
+  static void add_read(LaneReads* reads, Reading* reading, Connection* connection, uint64_t from,
+                       const rdma::Slice& to);
   static void post(const Lane& lane, Reading* reading);
   static void end(LaneReads* reads, std::map<uint64_t, Reading>::iterator at);
   static void drop_forgotten(LaneReads* reads);

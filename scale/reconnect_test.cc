@@ -2,9 +2,11 @@
 // Connections that end, and go on as new ones without the pool being opened again: what was unanswered is sent again,
 // reads wait, and beyond the bound updates fail for good. Over shm with real threads; on sim at every moment.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -22,6 +24,7 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
+#include "scale/await_read.h"
 #include "scale/pool_server.h"
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
@@ -427,6 +430,48 @@ TEST_F(Moments, AnAnswerThatWasLostIsAskedFor) {
     EXPECT_GT(link_->target(target_)->connections[0]->openings(), 1U);
   });
   expect_hits({"link.looked_at_a_connection", "link.reconnected"});
+}
+
+// Reads that do not fit into one list, of which the first was posted before the node was restarted, and has arrived or
+// not. The restarted node has the pool elsewhere.
+TEST_F(Moments, AReadOfSeveralListsGoesOnOverANewConnection) {
+  constexpr std::array<uint64_t, 3> kOffsets{40'000, 140'000, 300'000}, kSizes{60'000, 100'000, 40'000};
+  for (const bool has_arrived : {false, true}) {
+    SCOPED_TRACE(has_arrived ? "the first list has arrived" : "the first list has not arrived");
+    run(base::seed_from_env_or(1), false, [&] {
+      std::vector<base::FarReads::Piece> pieces;
+      std::vector<base::FarReads::Memory> read;
+      for (size_t i = 0; i < kOffsets.size(); ++i) {
+        const std::vector<char> written(kSizes[i], static_cast<char>('a' + i));
+        medium_->nt_copy(medium_->view() + kOffsets[i], written.data(), written.size(), kReconnectSite);
+        read.push_back(medium_->memory(kSizes[i]));
+        std::memset(read.back().get(), '-', kSizes[i]);
+        pieces.push_back({kOffsets[i], read.back().get(), kSizes[i]});
+      }
+      ASSERT_TRUE(medium_->fence(kReconnectSite));
+      const uint64_t base = link_->target(target_)->connections[0]->region().base;
+      const uint64_t ticket = medium_->begin(pieces, std::make_shared<std::vector<base::FarReads::Memory>>(read));
+      if (has_arrived) {
+        static_cast<void>(word_at(1024));  // over the same lane
+      } else {
+        network_->overflow(*fabric_);
+      }
+      end_node();
+      void* const at = std::bit_cast<void*>(base);
+      void* const taken = ::mmap(at, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      start_node();
+      EXPECT_TRUE(write(medium_.get(), 64, 7)) << "makes the connections anew";
+      EXPECT_NE(link_->target(target_)->connections[0]->region().base, base);
+      base::BoundedWait wait("a read of several lists", kLimitMs);
+      EXPECT_EQ("OK", await_read(medium_.get(), ticket, &wait).ToString());
+      for (size_t i = 0; i < kOffsets.size(); ++i) {
+        const std::string found(reinterpret_cast<const char*>(read[i].get()), kSizes[i]);
+        EXPECT_EQ(found.find_first_not_of(static_cast<char>('a' + i)), std::string::npos) << "of piece " << i;
+      }
+      ASSERT_EQ(taken, at);
+      ::munmap(taken, kBytes);
+    });
+  }
 }
 
 TEST_F(Moments, TheNodeGrantsFewerCredits) {

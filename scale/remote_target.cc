@@ -61,8 +61,10 @@ Status RemoteTarget::create(uint64_t bytes) {
 Status RemoteTarget::open(uint64_t grow_bytes) {
   BONSAI_RETURN_IF_ERROR(open_existing("; name another, or set create_if_missing"));
   if (const GroupPage& page = pool().page.page; page.members != 0) {
-    return Status::InvalidArgument(name() + " is one of the " + std::to_string(page.members) +
-                                   " members of a group, which hold the same bytes; name them all: a|b|c");
+    return Status::InvalidArgument(
+        name() + " is one of the " + std::to_string(page.members) +
+        " members of a group, which hold the same bytes; name them all: a|b|c; or, if it was replaced as "
+        "a member, remove its file on its node");
   }
   if (grow_bytes > bytes()) {
     bytes_before_ = bytes();

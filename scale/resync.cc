@@ -64,4 +64,13 @@ Status make_equal(ReadLanes* reads, WriteLanes* writes, LinkTarget* from, LinkTa
   return Status::OK();
 }
 
+Status begin_equally(ReadLanes* reads, LinkTarget* first, LinkTarget* second, uint64_t bytes, uint64_t limit_ms,
+                     bool* equally) {
+  Piece piece;
+  piece.bytes = std::min(kBeginBytes, bytes);
+  BONSAI_RETURN_IF_ERROR(read_both(reads, {first, second}, 0, limit_ms, &piece));
+  *equally = std::memcmp(piece.memory[0].get(), piece.memory[1].get(), piece.bytes) == 0;
+  return Status::OK();
+}
+
 }  // namespace bonsai::scale

@@ -23,6 +23,13 @@ struct ResyncResult {
 Status make_equal(ReadLanes* reads, WriteLanes* writes, LinkTarget* from, LinkTarget* to, uint64_t bytes,
                   uint64_t limit_ms, ResyncResult* result);
 
+// The first bytes of a pool, of which some change whenever an owner closes it.
+inline constexpr uint64_t kBeginBytes = uint64_t{16} << 10;
+
+// Whether both have the same first bytes, kBeginBytes or all that they have. Requires and errors: as make_equal().
+Status begin_equally(ReadLanes* reads, LinkTarget* first, LinkTarget* second, uint64_t bytes, uint64_t limit_ms,
+                     bool* equally);
+
 }  // namespace bonsai::scale
 
 #endif  // BONSAI_SCALE_RESYNC_H_

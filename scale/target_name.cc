@@ -67,6 +67,19 @@ bool has_query(std::string_view text) {
   return query == "role" || query == "lease" || query.find('=') != std::string_view::npos;
 }
 
+// Whether the name has several parts, of which one is a pool of a node.
+bool is_of_group(std::string_view text) {
+  if (text.find(kMemberMark) == std::string_view::npos) return false;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(kMemberMark, begin), text.size());
+    const std::string_view part = text.substr(begin, end - begin);
+    const size_t mark = part.find("://");
+    if (mark != std::string_view::npos && is_scheme(part.substr(0, mark))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 // The query after a group's '?'.
 Status parse_group_query(const std::string& whole, std::string_view query, TargetName* name) {
   if (!parse_query(query, /*is_group=*/true, name)) {
@@ -94,7 +107,7 @@ Status parse_group(const std::string& whole, TargetName* name) {
     if (member.scheme.empty() || member.scheme != group.scheme) {
       return Status::InvalidArgument("'" + whole +
                                      "' is a group, whose members are pools of nodes, all of one scheme; " + "write " +
-                                     group.scheme + "://... for " + member.text);
+                                     (group.scheme.empty() ? "shm" : group.scheme) + "://... for " + member.text);
     }
     for (const TargetName& other : group.members) {
       if (other.text != member.text) continue;
@@ -135,11 +148,7 @@ std::string_view role_text(TargetRole role) {
 }
 
 Status parse_target_name(const std::string& whole, TargetName* name) {
-  if (const size_t mark = whole.find("://"); mark != std::string::npos &&
-                                             whole.find(kMemberMark) != std::string::npos &&
-                                             is_scheme(std::string_view(whole).substr(0, mark))) {
-    return parse_group(whole, name);
-  }
+  if (is_of_group(whole)) return parse_group(whole, name);
   TargetName parsed;
   const std::string text = whole.substr(0, find_query(whole));
   parsed.text = text;

@@ -68,6 +68,8 @@ bool parse_integer(std::string_view text, int64_t* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+bool is_of_http(std::string_view word) { return same_word(word, "post") || same_word(word, "host:"); }
+
 std::string unknown_command(std::span<const std::string_view> arguments) {
   std::string text =
       "ERR unknown command '" + std::string(arguments[0].substr(0, kShownBytesMax)) + "', with args beginning with: ";

@@ -45,6 +45,9 @@ inline bool takes(const Command& command, size_t arguments) {
 bool same_word(std::string_view a, std::string_view b);
 // A whole decimal number. False: it is none, or out of range.
 bool parse_integer(std::string_view text, int64_t* value);
+// Whether a word begins a line that only a client of HTTP sends. A web page can make a browser on this machine send
+// such a request, whose body would be commands.
+[[nodiscard]] bool is_of_http(std::string_view word);
 // Replies of Redis to what it does not take.
 std::string unknown_command(std::span<const std::string_view> arguments);
 std::string wrong_number_of_arguments(std::string_view name);

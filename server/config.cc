@@ -39,8 +39,12 @@ Status parse_address(const std::string& text, Address* address) {
   constexpr std::string_view kUnix = "unix:";
   if (text.starts_with(kUnix)) {
     address->path = text.substr(kUnix.size());
-    if (address->path.empty() || address->path.size() >= sizeof sockaddr_un::sun_path) return no_address(text);
-    return Status::OK();
+    if (address->path.empty()) return no_address(text);
+    constexpr size_t kPathBytesMax = sizeof sockaddr_un::sun_path - 1;
+    if (address->path.size() <= kPathBytesMax) return Status::OK();
+    return Status::InvalidArgument("'" + admin::escape(text) + "' has a path of " +
+                                   std::to_string(address->path.size()) + " bytes; a socket's path has at most " +
+                                   std::to_string(kPathBytesMax) + ": choose a shorter one");
   }
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return no_address(text);
@@ -96,6 +100,9 @@ Status Password::load(const std::string& path, std::optional<Password>* password
   if (::stat(path.c_str(), &found) != 0 || !in) {
     return Status::IoError("the password file " + path + " cannot be read: " + std::strerror(errno) +
                            "; make it: (umask 077; openssl rand -hex 32 >" + path + ")");
+  }
+  if (S_ISDIR(found.st_mode)) {
+    return Status::InvalidArgument("the password file " + path + " is a folder; name a file in it");
   }
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Status::InvalidArgument("the password file " + path + " is open to other users; close it: chmod 600 " +

@@ -26,7 +26,9 @@ TEST(Config, Addresses) {
        {"6379", "127.0.0.1", "example.org:1", "127.0.0.1:99999", "127.0.0.1:", "unix:", "a:b"}) {
     EXPECT_NE(addresses_of(wrong).find("is no address; give HOST:PORT"), std::string::npos) << wrong;
   }
-  EXPECT_NE(addresses_of("unix:" + std::string(200, 'a')).find("is no address"), std::string::npos);
+  EXPECT_EQ(addresses_of("unix:" + std::string(107, 'a')), "unix:" + std::string(107, 'a'));
+  EXPECT_NE(addresses_of("unix:" + std::string(108, 'a')).find("108 bytes; a socket's path has at most 107"),
+            std::string::npos);
   EXPECT_EQ(addresses_of("127.0.0.1:1,127.0.0.1:1"), "127.0.0.1:1 is named twice");
 }
 
@@ -68,6 +70,7 @@ TEST(Config, PasswordFile) {
   std::optional<Password> password;
   EXPECT_NE(Password::load(folder.file("none"), &password).message().find("make it: (umask 077;"),
             std::string_view::npos);
+  EXPECT_NE(Password::load(folder.path(), &password).message().find("is a folder"), std::string_view::npos);
   const std::string path = folder.write("password", "secret word\r\nsecond line\n");
   std::filesystem::permissions(path, std::filesystem::perms(0640));
   EXPECT_NE(Password::load(path, &password).message().find("chmod 600"), std::string_view::npos);

@@ -14,6 +14,7 @@ constexpr size_t kValueBytesKept = size_t{64} << 10;  // buffers of larger value
 // Of a client that has not given the password, as Redis has them.
 constexpr size_t kStrangersArguments = 10, kStrangersArgumentBytes = size_t{16} << 10;
 constexpr std::string_view kNoAuthentication = "NOAUTH Authentication required.";
+constexpr std::string_view kHttp = "Protocol error: this is a request of HTTP, perhaps of a web page";
 
 // The part of `value` from `from` to `to`, both inclusive; negative ones count from the end.
 std::string_view part_of(std::string_view value, int64_t from, int64_t to) {
@@ -61,9 +62,7 @@ bool Executor::begin(Client* client) {
       case RequestParser::Result::kMore:
         return false;
       case RequestParser::Result::kBroken:
-        error(client, "ERR " + client->parser.error());
-        state_.counters.closed_broken.fetch_add(1, std::memory_order_relaxed);
-        client->ending = true;
+        end_broken(client, client->parser.error());
         return false;
       case RequestParser::Result::kRequest:
         client->parser.arguments(bytes, &arguments_);
@@ -78,6 +77,7 @@ bool Executor::begin(Client* client) {
 void Executor::execute(Client* client) {
   state_.counters.commands.fetch_add(1, std::memory_order_relaxed);
   const Command* const command = find_command(arguments_[0]);
+  if (command == nullptr && is_of_http(arguments_[0])) return end_broken(client, kHttp);
   const bool stranger = state_.password.has_value() && !client->authenticated;
   if (stranger && (command == nullptr || (command->flags & kOpenToStrangers) == 0)) {
     return error(client, kNoAuthentication);
@@ -86,6 +86,13 @@ void Executor::execute(Client* client) {
   if (!takes(*command, arguments_.size())) return error(client, wrong_number_of_arguments(command->name));
   client->last_command = command->name;
   command->run({*this, state_, *client, arguments_});
+}
+
+// It broke the protocol.
+void Executor::end_broken(Client* client, std::string_view why) {
+  error(client, "ERR " + std::string(why));
+  state_.counters.closed_broken.fetch_add(1, std::memory_order_relaxed);
+  client->ending = true;
 }
 
 void Executor::error(Client* client, std::string_view text) {

@@ -98,6 +98,7 @@ class Executor {
     wait_for(client, std::move(waiting));
   }
   void error(Client* client, std::string_view text);
+  void end_broken(Client* client, std::string_view why);
 
  private:
   struct Waiting {

@@ -24,6 +24,21 @@ TEST_F(ServerExecutor, RepliesAreInOrder) {
             "+OK +PONG $1 -ERR unknown command 'FOO', with args beginning with:  +OK $2 :1 null :0");
 }
 
+// A web page cannot have commands carried out: the request ends the connection at its first line, or at the second.
+TEST_F(ServerExecutor, ARequestOfHttpIsNotCarriedOut) {
+  const std::string headers = "Host: 127.0.0.1:6379\r\nContent-Type: text/plain\r\n\r\n";
+  for (const char* const first : {"POST / HTTP/1.1\r\n", "post / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n"}) {
+    Client client;
+    send(&client, first + headers + "SET stolen 1\r\n");
+    EXPECT_FALSE(executor_->run(&client));
+    executor_->finish();
+    EXPECT_NE(take(&client).find("this is a request of HTTP"), std::string::npos);
+    EXPECT_TRUE(client.ending);
+  }
+  EXPECT_EQ(state_->counters.closed_broken.load(), 3U);
+  EXPECT_EQ(replies("GET stolen\r\n"), "null");
+}
+
 // What several clients sent goes into one group, and shares its fence. A group may also replace a bnode, which has
 // fences of its own, so the one with the fewest counts.
 TEST_F(ServerExecutor, ClientsShareAGroup) {

@@ -311,6 +311,10 @@ class Opener {
                                      " was created with layout=" + std::string(scale::layout_text(layout.kind())) +
                                      "; open it without a layout, or with that one");
     }
+    if (options_.stripe_unit_bytes != 0 && unit == 0 && create_) {
+      return Status::InvalidArgument(
+          "stripe_unit_bytes is of striped pools, and this one is none; give a layout, too, or no stripe_unit_bytes");
+    }
     if (options_.stripe_unit_bytes != 0 && options_.stripe_unit_bytes != unit) {
       return Status::InvalidArgument(
           first +

@@ -235,7 +235,7 @@ TEST_F(Striped, WhatCannotBeStripedIsRefused) {
   expect_refused(pool(2), options, "layout");
   expect_refused(pool(1), striped(), "two targets");
   expect_refused(scratch_.file("a") + "?role=log," + scratch_.file("b") + "?role=dnodes", striped(), "two targets");
-  expect_refused(pool(2), striped(4096, LayoutChoice::kNone), "not striped");
+  expect_refused(pool(2), striped(4096, LayoutChoice::kNone), "give a layout, too");
   expect_refused("near://node/a,near://node/b", striped(4096, LayoutChoice::kHardware), "layout software");
   expect_refused(scratch_.file("a") + ",near://node/b", striped(), "all of this machine");
   const Island other("other");

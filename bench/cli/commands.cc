@@ -119,6 +119,8 @@ Records
 Where
   --hash=NAME           hash of the hash maps: default, or city (CityHash64)         [default]
   --durability=MODE     durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
+  --wait-ms=N           so long a call of bonsai's engines waits for offloading, or for a node, before it fails: for
+                        machines that are slow                                       [0 = the store's own bounds]
   --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
                         of bonsai's engines also addresses of bonsaid, a target at each: shm://laptop,rdma://HOST:PORT
   --out=DIR             where the results go                                         [results/latest]

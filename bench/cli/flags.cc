@@ -26,6 +26,7 @@ DEFINE_string(workload_dir, "", "where workload files are looked up");
 DEFINE_string(key, "fixed8", "fixed8 or string");
 DEFINE_string(value_bytes, "8", "bytes per value, or 'file'");
 DEFINE_string(durability, "durable", "durable or buffered");
+DEFINE_uint32(wait_ms, 0, "milliseconds that a call of bonsai waits for offloading or a node; 0 = the store's bounds");
 DEFINE_string(pool_dir, "", "directory for pools");
 DEFINE_string(text, "auto", "what is printed: table, ycsb (both) or auto");
 DEFINE_string(draw, "ahead", "ahead or live");
@@ -56,6 +57,7 @@ constexpr uint32_t kRepeatMax = 1000;
 constexpr uint64_t kTargetMax = 1'000'000'000;
 constexpr uint64_t kSecondsMax = 86'400;
 constexpr uint64_t kIntervalMsMax = 10'000;
+constexpr uint32_t kWaitMsMax = 3'600'000;
 constexpr uint64_t kOpsPerSecondMax = 20'000'000;  // of one thread; for runs that have a time and no end
 
 // The properties of -P and -p. A later file overrides an earlier one, and -p overrides all files, as in YCSB.
@@ -101,6 +103,8 @@ Status read_duration(const Properties& given, RunConfig* config) {
   BONSAI_RETURN_IF_ERROR(read_number("seconds", FLAGS_seconds, given, "maxexecutiontime", 0, kSecondsMax, &seconds));
   BONSAI_RETURN_IF_ERROR(check_range("interval-ms", FLAGS_interval_ms, 0, kIntervalMsMax));
   BONSAI_RETURN_IF_ERROR(check_range("interval-samples", FLAGS_interval_samples, 0, kTargetMax));
+  BONSAI_RETURN_IF_ERROR(check_range("wait-ms", FLAGS_wait_ms, 0, kWaitMsMax));
+  config->wait_ms_max = FLAGS_wait_ms;
   config->seconds_max = static_cast<double>(seconds);
   config->interval_ms = FLAGS_interval_ms;
   config->latency_per_interval = FLAGS_interval_samples;

@@ -27,6 +27,7 @@ TEST_F(Flags, HaveDefaultsThatWorkOnALaptop) {
   EXPECT_EQ(request.config.key_form, KeyForm::kFixed8);
   EXPECT_EQ(request.config.value_bytes, 8U);
   EXPECT_FALSE(request.config.buffered);
+  EXPECT_EQ(request.config.wait_ms_max, 0U);
   EXPECT_EQ(request.config.draw, DrawMode::kAhead);
   EXPECT_EQ(request.config.latency_every, kLatencySampled);
   EXPECT_EQ(request.config.out_dir, "results/latest");
@@ -69,6 +70,7 @@ TEST_F(Flags, RefuseWhatIsOutOfBoundsAndNothingElse) {
                                                {"target", 0, 1'000'000'000, as_run},
                                                {"seconds", 0, 86'400, as_run},
                                                {"interval-ms", 0, 10'000, as_run},
+                                               {"wait-ms", 0, 3'600'000, as_run},
                                                {"interval-samples", 0, 1'000'000'000, as_run},
                                                {"records", 1, 10'000'000'000, as_run},
                                                {"operations", 1, 10'000'000'000, as_run},

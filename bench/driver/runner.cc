@@ -89,7 +89,8 @@ class EngineRun {
     begin_turn();
     if (open_) BONSAI_RETURN_IF_ERROR(engine_->close());
     open_ = false;
-    EngineOptions options{shape, records_max(), config_.buffered, config_.pool_dir, config_.out_dir, config_.map};
+    EngineOptions options{shape,           records_max(), config_.buffered,   config_.pool_dir,
+                          config_.out_dir, config_.map,   config_.wait_ms_max};
     BONSAI_RETURN_IF_ERROR(engine_->open(options));
     process_growth_ = process_growth();
     open_ = true;

@@ -48,7 +48,8 @@ struct RunConfig {
   KeyForm key_form = KeyForm::kFixed8;
   std::optional<size_t> value_bytes = 8;  // absent = fieldcount x fieldlength of the workload
   bool buffered = false;
-  std::string pool_dir;  // empty = the engine chooses
+  uint32_t wait_ms_max = 0;  // as EngineOptions
+  std::string pool_dir;      // empty = the engine chooses
   std::string out_dir;
   std::string record_dir;  // where the requests of each workload are written as traces; empty = nowhere
 };

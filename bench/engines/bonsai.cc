@@ -63,6 +63,7 @@ class BonsaiEngine final : public Engine {
     store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
     store.pool_bytes = pool_bytes_for(options);
+    if (options.wait_ms_max != 0) store.stall_ms_max = store.fabric_wait_ms_max = options.wait_ms_max;
     store.log_sink = admin::log_line;
     if (variant_.change != nullptr) variant_.change(&store);
     if (options.pool_dir.find("://") != std::string::npos) {

@@ -58,6 +58,20 @@ TEST(BonsaiEngine, SettlesAsItsVariantSays) {
   }
 }
 
+TEST(BonsaiEngine, WaitsAsLongAsItIsTold) {
+  static StoreOptions opened;
+  for (const uint32_t wait_ms_max : {0U, 77'000U}) {
+    const auto engine = make_bonsai_engine({.change = [](StoreOptions* options) { opened = *options; }});
+    EngineOptions options;
+    options.records_max = 1000;
+    options.wait_ms_max = wait_ms_max;
+    ASSERT_TRUE(engine->open(options).ok());
+    EXPECT_EQ(opened.stall_ms_max, wait_ms_max != 0 ? wait_ms_max : Options().stall_ms_max);
+    EXPECT_EQ(opened.fabric_wait_ms_max, wait_ms_max != 0 ? wait_ms_max : Options().fabric_wait_ms_max);
+    ASSERT_TRUE(engine->close().ok());
+  }
+}
+
 TEST(EngineDefaults, ManyAreOneByOneInTheirOrder) {
   Listening engine;
   engine.refuses_ = "insert b=2";

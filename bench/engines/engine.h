@@ -54,6 +54,7 @@ struct EngineOptions {
   std::string pool_dir;
   std::string out_dir;  // where the results go; exists
   MapTuning map = {};
+  uint32_t wait_ms_max = 0;  // of a call of this project's store, for offloading or a node; 0 = the store's own bounds
 };
 
 // Bytes in use now; absent = the engine has none of it or does not know.
