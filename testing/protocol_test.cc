@@ -110,7 +110,7 @@ const ProtocolCase kCases[] = {
      "multi-put-equal | batch session | drain get0 | batch-delete get1"},
     {kConditional, 1, "put0", "put-if0 get0 | put-if0 | get0 get0 | scan"},
     {"conditional puts, a put, deletes", 1, "put0", "put-if-seen0 get0 | put0 | delete-if0 | put-if0 get0"},
-    {kPending, 1, "put0", "put-if0 | get0 get0 get0"},
+    {kPending, 1, "put0", "put-if0 | get0 get0 get0 | get0 get0"},
     {kOvertaken, 1, "", "put-if-seen0 | put-if-seen0 | put0 put0 | put0 get0"},
     {"groups of equal keys, conditional puts", 1, "put0", "multi-put-equal get0 | put-if-seen0 put-if-seen0 | put-if0"},
     {"conditional puts, replacements, scans", 2, "put0 put1",
