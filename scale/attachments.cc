@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/attachments.h"
 
+#include <vector>
+
 #include "base/clock.h"
 
 namespace bonsai::scale {
@@ -28,12 +30,25 @@ Attachment Attachments::find(uint32_t node) const {
   return found != known_.end() ? found->second.attachment : Attachment();
 }
 
+bool Attachments::Known::is_settled(uint64_t now_ns) const {
+  return now_ns > admitted_ns && now_ns - admitted_ns > kConnectingNs;
+}
+
 void Attachments::keep(const std::function<bool(uint32_t node)>& is_connected) {
   const uint64_t now_ns = base::now_ns();
+  std::vector<uint32_t> left;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [node, known] : known_) {
+      if (known.is_settled(now_ns)) left.push_back(node);
+    }
+  }
+  std::erase_if(left, is_connected);
   const std::lock_guard lock(mutex_);
-  std::erase_if(known_, [&](const auto& known) {
-    return now_ns - known.second.admitted_ns > kConnectingNs && !is_connected(known.first);
-  });
+  for (const uint32_t node : left) {
+    const auto found = known_.find(node);
+    if (found->second.is_settled(now_ns)) known_.erase(found);  // else it was admitted meanwhile
+  }
 }
 
 }  // namespace bonsai::scale

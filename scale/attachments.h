@@ -31,13 +31,17 @@ class Attachments {
   Status admit(const rdma::Hello& other);
   // That of a connected number.
   [[nodiscard]] Attachment find(uint32_t node) const;
-  // Forgets those that have left. To be called now and then.
+  // Forgets those that have left. To be called now and then. It holds no lock while it asks: who asks may close
+  // connections, and wait for a thread that is in admit(). Requires: one call at a time.
   void keep(const std::function<bool(uint32_t node)>& is_connected);
 
  private:
   struct Known {
     Attachment attachment;
     uint64_t admitted_ns;  // last
+
+    // It is not on its way to be connected any more.
+    [[nodiscard]] bool is_settled(uint64_t now_ns) const;
   };
   mutable std::mutex mutex_;
   uint64_t count_ = 0;
