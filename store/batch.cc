@@ -9,6 +9,8 @@
 
 namespace bonsai::store {
 
+using index::Index;
+
 // The effective updates in key order: the last one of each key; between them the keys that are only checked.
 DbImpl::Ordered DbImpl::in_order(const WriteBatch& batch) {
   Ordered order;
