@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kGroupBytes = uint64_t{1} << 20, kResidentBytes = 8 << 10;
 constexpr uint64_t kGroupMark = 0x4b52414d;
-constexpr uint64_t kMemberMs = 2'000;
+constexpr uint64_t kMemberMs = 800;
 constexpr uint64_t kNeverLateMs = 60'000;                            // on a machine that is busy, too
 constexpr uint64_t kLeaseMs = kOwnerLeaseNs / base::kNsPerMs + 100;  // after which none is valid
 inline constexpr base::Site kGroupSite{"group_test.write"};
