@@ -32,7 +32,6 @@ constexpr const char kNearlyFull[] = "writers and drains compete for a crowded r
 constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
 constexpr const char kStacked[] = "a batch stacks on a successor while one below it publishes";
 constexpr const char kConditional[] = "two conditional puts of a key, gets";
-constexpr const char kPending[] = "a conditional put, gets";
 constexpr const char kOvertaken[] = "puts overtaken by conditional ones";
 constexpr const char kChecks[] = "checks of each other's keys, puts, scan";
 constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
@@ -110,7 +109,7 @@ const ProtocolCase kCases[] = {
      "multi-put-equal | batch session | drain get0 | batch-delete get1"},
     {kConditional, 1, "put0", "put-if0 get0 | put-if0 | get0 get0 | scan"},
     {"conditional puts, a put, deletes", 1, "put0", "put-if-seen0 get0 | put0 | delete-if0 | put-if0 get0"},
-    {kPending, 1, "put0", "put-if0 | get0 get0 get0 | get0 get0"},
+    {"a conditional put, gets", 1, "put0", "put-if0 | get0 get0 get0 | get0 get0"},
     {kOvertaken, 1, "", "put-if-seen0 | put-if-seen0 | put0 put0 | put0 get0"},
     {"groups of equal keys, conditional puts", 1, "put0", "multi-put-equal get0 | put-if-seen0 put-if-seen0 | put-if0"},
     {"conditional puts, replacements, scans", 2, "put0 put1",
@@ -280,7 +279,6 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kMarkLate),
     {"kJudgeOnce", index::kJudgeOnce, kConditional},
     {"kPendingNotHelped", index::kPendingNotHelped, kConditional},
-    {"kPendingVisible", index::kPendingVisible, kPending},
     {"kOvertakenIsSuperseded", index::kOvertakenIsSuperseded, kOvertaken},
     {"kCheckNotPinned", index::kCheckNotPinned, kChecks},
     {"kClaimIgnored", index::kClaimIgnored, kNearlyFull},

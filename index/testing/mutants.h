@@ -42,9 +42,8 @@ enum Mutant : uint32_t {
   kSettledByOwnHeads = 1u << 25,       // R19: a layer counts as settled though one below it is not
   kJudgeOnce = 1u << 26,               // R21: a conditional update whose push failed is pushed without a new judgement
   kPendingNotHelped = 1u << 27,        // R22: updates are judged by, and pushed on, what is under a pending node
-  kPendingVisible = 1u << 28,          // R22: a conditional update is visible before its record is durable
-  kOvertakenIsSuperseded = 1u << 29,   // R23: a put counts as superseded by a conditional update
-  kCheckNotPinned = 1u << 30,          // R25: a key that a batch only checks may change before the batch is decided
+  kOvertakenIsSuperseded = 1u << 28,   // R23: a put counts as superseded by a conditional update
+  kCheckNotPinned = 1u << 29,          // R25: a key that a batch only checks may change before the batch is decided
 };
 
 }  // namespace bonsai::index
