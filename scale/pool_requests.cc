@@ -146,7 +146,8 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
   const std::string& name = client->name_.text;
   Status status = write(client, peer, op, bytes, mark);
   if (status.ok()) status = await({&client, 1});
-  if (status.ok() && !client->answered()) {
+  // Who left may still have a request in flight, which any user of the worker may find complete.
+  if (const auto locked = lock(); status.ok() && !client->answered()) {
     const bool sent = client->list_.pending() || client->list_.status().ok();
     status = sent ? Status::Unavailable("the node left") : client->list_.status();
   }
@@ -183,7 +184,7 @@ Status PoolRequests::renew(PoolClient* client, rdma::Peer* peer) {
     return (posted && client->answered()) || !peer->usable();
   }));
   client->renewing_ = posted;
-  if (!posted || !client->answered()) {
+  if (const auto locked = lock(); !posted || !client->answered()) {
     return Status::Unavailable(client->name_.text + ": the node does not answer; see whether bonsaid runs there");
   }
   client->renewing_ = false;

@@ -21,7 +21,7 @@ TEST(OwnerSimMutants, TheLossOfEveryRuleIsNoticed) {
   const std::vector<Rule> rules = rules_noticed_by(kTwoNodes);
   const uint64_t first = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(first));
-  const auto processes_max = budget<uint64_t>(16, 40, 400);
+  const auto processes_max = budget<uint64_t>(40, 40, 400);
   const auto is_wrong = [](uint64_t seed) {
     const OwnerOutcome outcome = live_with_owners(seed);
     return !outcome.violation.empty() || outcome.old_answers != 0;
