@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 class Snapshot;
