@@ -78,7 +78,7 @@ double measured(const PublishedRun& study, const Case& one) {
   }
   EXPECT_EQ(
       "OK",
-      trial->run(workload, budget<uint64_t>(2'000, 4'000, 10'000) + 20 * options.shape.clients(), &result).ToString());
+      trial->run(workload, budget<uint64_t>(2'000, 10'000, 10'000) + 20 * options.shape.clients(), &result).ToString());
   return result.mops();
 }
 
