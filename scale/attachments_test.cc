@@ -37,6 +37,23 @@ TEST(AttachmentsTest, ANumberIsThatOfOneLinkUntilItHasLeft) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
+// Another thread may be in admit() while keep() asks, and the asking one may wait for it.
+TEST(AttachmentsTest, WhoIsAdmittedWhileItIsAskedForIsKept) {
+  base::Scheduler scheduler({.virtual_time = true});
+  scheduler.spawn([] {
+    Attachments attachments;
+    for (const uint32_t node : {1U, 2U}) EXPECT_TRUE(attachments.admit(hello_of(node, 5)).ok());
+    base::sleep_ms(20'000);
+    attachments.keep([&](uint32_t node) {
+      EXPECT_TRUE(node != 1 || attachments.admit(hello_of(1, 5)).ok());
+      return false;
+    });
+    EXPECT_TRUE(attachments.admit(hello_of(1, 6)).IsBusy());
+    EXPECT_TRUE(attachments.admit(hello_of(2, 6)).ok()) << "it has left";
+  });
+  EXPECT_TRUE(scheduler.run().ok());
+}
+
 TEST(AttachmentsTest, AreCountedInTheOrderOfTheirMaking) {
   Attachments attachments;
   for (const uint32_t node : {9U, 3U, 9U, 5U, 3U}) EXPECT_TRUE(attachments.admit(hello_of(node, 7)).ok());
