@@ -73,6 +73,7 @@ TEST_F(Program, ConditionsDecideAndTellByTheExitCode) {
   must("put", {"--if-equals=me", "lock", "you"});
   EXPECT_EQ(bonsai("del", {"--if-equals=me", "lock"}).exit_code, 1);
   EXPECT_EQ(bonsai("del", {"--if-equals=me", "lock"}).err, "");
+  EXPECT_EQ(bonsai("put", {"--if-equals=", "lock", "them"}).exit_code, 1) << "a value of no bytes is a condition";
   must("put", {"--if-present", "--hex", "6c6f636b", "00ff"});
   must("put", {"--if-equals=00FF", "--hex", "6c6f636b", "31"});
   EXPECT_EQ(bonsai("scan").out, "lock\t1\n");

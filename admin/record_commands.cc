@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "admin/command.h"
+#include "admin/flag_parser.h"
 #include "admin/flags.h"
 #include "admin/pool.h"
 
@@ -44,11 +45,12 @@ Status read_value(const std::vector<std::string>& operands, std::string* value) 
 
 // The condition that the flags name, if any. `equal` must live as long as it.
 Status read_condition(std::string* equal, std::optional<Condition>* condition) {
-  const int named = (FLAGS_if_absent ? 1 : 0) + (FLAGS_if_present ? 1 : 0) + (FLAGS_if_equals.empty() ? 0 : 1);
+  const bool equals = flag_given("if_equals");  // also with a value of no bytes
+  const int named = (FLAGS_if_absent ? 1 : 0) + (FLAGS_if_present ? 1 : 0) + (equals ? 1 : 0);
   if (named > 1) return Status::InvalidArgument("give one of --if_absent, --if_present and --if_equals");
   if (FLAGS_if_absent) *condition = Condition::Absent();
   if (FLAGS_if_present) *condition = Condition::Present();
-  if (FLAGS_if_equals.empty()) return Status::OK();
+  if (!equals) return Status::OK();
   *equal = FLAGS_if_equals;
   if (FLAGS_hex) {
     if (Status status = from_hex(FLAGS_if_equals, equal); !status.ok()) return status;
