@@ -16,7 +16,7 @@
 namespace bonsai::base {
 namespace {
 
-constexpr uint64_t kReapMsMax = 5'000;
+constexpr uint64_t kReapMsMax = 5'000, kStopMsMax = 10'000;
 
 }  // namespace
 
@@ -67,7 +67,15 @@ std::optional<int> ChildProcess::wait(uint64_t limit_ms) {
 }
 
 void ChildProcess::signal(int number) {
-  if (!ended()) ::kill(pid_, number);
+  if (ended()) return;
+  ::kill(pid_, number);
+  if (number != SIGSTOP) return;
+  // Threads that run go on until the kernel has told each of them. The state is looked at, and not taken away.
+  const auto stopped = [this] {
+    siginfo_t info = {};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+  };
+  for (BoundedWait wait("child.stop", kStopMsMax); !stopped() && !wait.expired();) wait.pause();
 }
 
 }  // namespace bonsai::base

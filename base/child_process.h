@@ -37,7 +37,8 @@ class ChildProcess {
   [[nodiscard]] bool ended();
   // Returns the exit code, or 128 + the signal that ended the program; nothing if it still runs after `limit_ms`.
   [[nodiscard]] std::optional<int> wait(uint64_t limit_ms);
-  // Sends a signal. Does nothing if the program has ended.
+  // Sends a signal. Does nothing if the program has ended. After SIGSTOP no thread of the program runs any more, unless
+  // it has not stopped within ten seconds.
   void signal(int number);
   [[nodiscard]] pid_t pid() const { return pid_; }
 

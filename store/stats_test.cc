@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "base/memory.h"
+#include "base/testing/process_memory.h"
 #include "base/testing/temp_folder.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
@@ -18,14 +18,7 @@
 namespace bonsai {
 namespace {
 
-// Memory of this process alone that belongs to no file.
-uint64_t anonymous_bytes() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(rollup, line);) {
-    if (line.starts_with("Anonymous:")) return std::stoull(line.substr(10)) * 1024;
-  }
-  return 0;
-}
+using testing::anonymous_bytes;
 
 class StatsTest : public ::testing::Test {
  protected:

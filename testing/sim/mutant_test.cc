@@ -16,7 +16,6 @@ namespace bonsai::testing::sim {
 namespace {
 
 TEST(StoreSimMutants, TheLossOfEveryRuleIsNoticed) {
-  if (kSanitized) GTEST_SKIP() << "the build without sanitizers is enough";
   const std::vector<Rule> rules = rules_noticed_by(kOneNode);
   const uint64_t first = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(first));

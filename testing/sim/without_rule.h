@@ -12,12 +12,6 @@
 
 namespace bonsai::testing::sim {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-
 struct Rule {
   uint32_t bit;
   const char* name;

@@ -200,7 +200,8 @@ TEST(Trial, BonsaiReadsAndLogsByManyWorkers) {
   for (const TrialResult* const result : {&reads, &writes}) {
     const Ceiling ceiling = ceiling_of(*result, device, options.shape, 1, bonsai.operation_cpu_ns);
     EXPECT_EQ(ceiling.binds, "processors of threads");
-    EXPECT_LT(result->mops(), ceiling.mops) << "lists take the time of threads, too";
+    // Lists take the time of threads, too. A run's last operations may end a thousandth of its time early.
+    EXPECT_LT(result->mops(), 1.001 * ceiling.mops);
     const double one_worker = 1e3 / (result->lists() * bonsai.list_cpu_ns);
     EXPECT_GT(result->mops(), 1.5 * one_worker);
   }
