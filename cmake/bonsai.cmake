@@ -212,9 +212,9 @@ endmacro()
 # ONE_THREAD: cases that never have two active threads. ThreadSanitizer would find nothing in them, so its builds leave
 # them out. BY_NIGHT: cases that sanitizers run only by night. LONG: cases of a minute and more, which every build runs
 # only by night.
-# MEDIA: the media far and shm add the tests NAME_far and NAME_shm, which run all cases with small budgets on far media
-# and on a node that serves its pools (base/testing/far.h). `:night`: every build runs that test only by night. Under
-# ThreadSanitizer it runs only by night, too, unless the medium has `:tsan`.
+# MEDIA: the media far, shm and striped add tests NAME_far, NAME_shm and NAME_striped, which run all cases with small
+# budgets on far media, on a node that serves its pools and on striped pools (base/testing/far.h). `:night`: every build
+# runs that test only by night. Under ThreadSanitizer it runs only by night, too, unless the medium has `:tsan`.
 # scripts/test.sh counts its cases in the XML that it writes to test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)

@@ -67,7 +67,7 @@ TEST(Layout, UnitsGoAroundTheRing) {
 // Each address has one place and each place one address, of the same offset and thus aligned as the address is.
 TEST(Layout, IsABijectionThatKeepsOffsets) {
   base::Random random(base::seed_from_env_or(1));
-  const int layouts = testing::budget(500, 5'000, 50'000);
+  const int layouts = testing::budget(500, 2'500, 50'000);
   constexpr int kAddresses = 2'000;
   for (int i = 0; i < layouts; ++i) {
     const Layout layout = random_layout(random);

@@ -43,20 +43,17 @@ Status Volume::lay_out(const Layout& layout) {
 }
 
 Status Volume::fetch(std::span<const Range> ranges) const {
-  std::vector<FarRange> wanted;
+  std::vector<Range> places;
   for (const Range& range : ranges) {
     layout_.each_piece(range.at, range.bytes, [&](Addr place, uint64_t, uint64_t bytes) {
-      base::FarReads* const far = far_[place.target()];
-      if (far != nullptr) wanted.push_back({far, place.offset(), bytes});
+      if (far_[place.target()] != nullptr) places.push_back({place, bytes});
     });
   }
-  if (wanted.empty()) return Status::OK();
+  if (places.empty()) return Status::OK();
   // What is side by side is read together.
-  if (layout_.striped()) {
-    std::sort(wanted.begin(), wanted.end(), [](const FarRange& a, const FarRange& b) {
-      return std::pair(a.far, a.offset) < std::pair(b.far, b.offset);
-    });
-  }
+  if (layout_.striped()) std::ranges::sort(places, {}, [](const Range& place) { return place.at.bits(); });
+  std::vector<FarRange> wanted;
+  for (const Range& place : places) wanted.push_back({far_[place.at.target()], place.at.offset(), place.bytes});
   const std::lock_guard lock(fetch_mutex_);
   const base::FarReads* failed = nullptr;
   const Status status = make_resident(wanted, &failed);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/recorder.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -29,19 +31,27 @@ uint64_t thread_serial() {
   return mine;
 }
 
-std::byte* bytes_of(std::vector<Line>& lines) { return reinterpret_cast<std::byte*>(lines.data()); }
+std::byte* shared_copy(std::span<const std::byte> image) {
+  if (image.empty()) return nullptr;
+  void* const at = ::mmap(nullptr, image.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  BONSAI_CHECK(at != MAP_FAILED);
+  std::memcpy(at, image.data(), image.size());
+  return static_cast<std::byte*>(at);
+}
 
 }  // namespace
 
 RecorderMedium::RecorderMedium(std::span<const std::byte> image, PersistenceDomain domain, ThreadOf thread_of)
-    : HookedMedium(nullptr, 0),
+    : HookedMedium(shared_copy(image), image.size()),
       eadr_(domain == PersistenceDomain::kEadr),
       thread_of_(std::move(thread_of)),
-      view_lines_(lines_from(image)),
-      durable_lines_(view_lines_),
+      durable_lines_(lines_from(image)),
       durable_sequence_(image.size() / 8, 0) {
   BONSAI_CHECK(domain != PersistenceDomain::kAuto);
-  set_view(bytes_of(view_lines_), image.size());
+}
+
+RecorderMedium::~RecorderMedium() {
+  if (bytes() != 0) ::munmap(view(), bytes());
 }
 
 void RecorderMedium::store8(std::byte* dst, uint64_t value) {

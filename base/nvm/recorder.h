@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recorder medium: remembers what a crash could leave, for the crash explorer.
 //
-// It lives in plain memory and keeps, beside the view, the durable image and the stores that are not durable yet.
-// The unit is an aligned 8-byte word.
+// Its view can be mapped once more. Beside it the recorder keeps the durable image, and the stores that are not durable
+// yet. The unit is an aligned 8-byte word.
 //   ADR    Ordinary stores reach the medium in program order within a 64-byte line; lines are independent. A flush
 //          followed by a fence of the *same thread* makes durable what the line held at the flush.
 //          Non-temporal words reach it in any order, each by itself, until the fence of their thread.
@@ -61,6 +61,7 @@ class RecorderMedium final : public HookedMedium {
 
   // Starts with `image` durable. Requires: its size is a multiple of 64; domain is kAdr or kEadr.
   RecorderMedium(std::span<const std::byte> image, PersistenceDomain domain, ThreadOf thread_of = {});
+  ~RecorderMedium() override;
 
   // Runs before each fence that is not dropped, on the fencing thread, with the fence's site. Empty = none.
   void set_before_fence(std::function<void(const Site&)> hook) { before_fence_ = std::move(hook); }
@@ -143,7 +144,7 @@ class RecorderMedium final : public HookedMedium {
 
   const bool eadr_;
   const ThreadOf thread_of_;
-  std::vector<Line> view_lines_, durable_lines_;
+  std::vector<Line> durable_lines_;
   mutable std::mutex mutex_;
   std::function<void(const Site&)> before_fence_;
   std::map<size_t, Group> groups_;  // by line; ordered, because the order of enumeration is part of determinism

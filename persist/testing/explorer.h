@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "persist/testing.h"
 #include "persist/testing/read_set.h"
+#include "scale/testing/file_on_medium.h"
 
 namespace bonsai::persist::testing {
 
@@ -95,10 +96,23 @@ struct Manner {
 };
 
 // Shared by all explorations: recorder, images, verdicts. `outcome` may have seen other explorations.
+//
+// The targets of a pool, `target_bytes` large, follow each other in an image. A fence of one makes durable what its
+// thread flushed of that one, so that a crash may come between the fences of two.
 class Explorer {
  public:
-  Explorer(uint64_t seed, const Manner& manner, Outcome* outcome, uint64_t pool_bytes = kPoolBytesMin)
-      : outcome_(*outcome), random_(seed), scratch_(pool_bytes), manner_(manner) {}
+  Explorer(uint64_t seed, const Manner& manner, Outcome* outcome, uint64_t target_bytes = kPoolBytesMin,
+           size_t targets = 1)
+      : outcome_(*outcome),
+        random_(seed),
+        target_bytes_(target_bytes),
+        scratch_(targets * target_bytes),
+        manner_(manner) {
+    for (size_t i = 0; i < targets; ++i) {
+      scratch_targets_.push_back(
+          std::make_unique<scale::FileOnMedium>(scratch_, target_bytes, nullptr, i * target_bytes));
+    }
+  }
   virtual ~Explorer() = default;
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
@@ -118,14 +132,27 @@ class Explorer {
   void start(std::span<const std::byte> image) {
     collect_sites();
     far_.clear();
-    medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain, [this] { return thread(); });
+    targets_.clear();
+    medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain,
+                                                     [this] { return thread() * targets() + at_target_; });
+    for (size_t i = 0; i < targets(); ++i) {
+      targets_.push_back(std::make_unique<scale::FileOnMedium>(
+          *medium_, target_bytes_, [this, i] { at_target_ = i; }, i * target_bytes_));
+    }
     if (manner_.mutant) medium_->drop(*manner_.mutant->site, manner_.mutant->use);
     medium_->set_before_fence([this](const base::Site& site) { at_fence(site); });
   }
-  // The medium for an opening: the recorder, or a new far medium over it, as on a node that starts anew.
-  [[nodiscard]] base::HookedMedium& opened() {
-    if (!manner_.far) return *medium_;
-    return *far_.emplace_back(std::make_unique<base::FarMedium>(*medium_, base::FarOptions{.seed = random_.next()}));
+  [[nodiscard]] size_t targets() const { return scratch_targets_.size(); }
+  // A target's medium for an opening: on the recorder, or a new far medium over that, as on a node that starts anew.
+  [[nodiscard]] base::HookedMedium& opened(size_t target = 0) {
+    if (!manner_.far) return *targets_[target];
+    return *far_.emplace_back(
+        std::make_unique<base::FarMedium>(*targets_[target], base::FarOptions{.seed = random_.next()}));
+  }
+  [[nodiscard]] std::vector<base::HookedMedium*> scratch() const {
+    std::vector<base::HookedMedium*> media;
+    for (const auto& target : scratch_targets_) media.push_back(target.get());
+    return media;
   }
   void collect_sites() {
     if (medium_ == nullptr) return;
@@ -173,7 +200,7 @@ class Explorer {
   void judge_rest(const ReadSet& read, const std::optional<Content>& content) {
     const std::vector<std::byte> image = scratch_.image();
     read.scramble_rest(scratch_.view(), scratch_.bytes(), random_);
-    Rig rig({&scratch_});
+    Rig rig(scratch());
     const Status status = rig.analyse_only();
     if (!content && status.ok()) violation("bytes elsewhere make a pool of none");
     if (content && (!status.ok() || analysed_content(rig) != content)) violation("bytes elsewhere change the content");
@@ -183,11 +210,11 @@ class Explorer {
   // Recovery with a power cut inside, then twice: the content stays, and every block has one owner.
   void judge_recovery(const Content& content) {
     scratch_.cut_power_after(random_.below(12));
-    static_cast<void>(Rig({&scratch_}).open());
+    static_cast<void>(Rig(scratch()).open());
     ++outcome_.recovery_images;
     scratch_.cut_power_after(UINT64_MAX);
     for (int again = 0; again < 2; ++again) {
-      Rig rig({&scratch_});
+      Rig rig(scratch());
       const Status status = rig.open();
       if (status.IsNoSpace()) return judge_refusal(content);
       if (!status.ok()) return violation("recovery: " + status.ToString());
@@ -198,7 +225,7 @@ class Explorer {
 
   // Every block of the pool has one owner at most, and the owners' space is the space in use.
   void judge_owners(const Rig& recovered) {
-    Rig rig({&scratch_});
+    Rig rig(scratch());
     static_cast<void>(rig.analyse_only());
     const std::optional<uint64_t> owned = owned_bytes(rig);
     if (!owned) violation("two owners of one block after recovery");
@@ -208,7 +235,7 @@ class Explorer {
 
   void judge_refusal(const Content& content) {
     ++outcome_.refused;
-    Rig rig({&scratch_});
+    Rig rig(scratch());
     static_cast<void>(rig.analyse_only());
     if (analysed_content(rig) != content) violation("a refused recovery changes the content");
   }
@@ -222,8 +249,10 @@ class Explorer {
 
   Outcome& outcome_;
   base::Random random_;
+  const uint64_t target_bytes_;
   std::unique_ptr<base::RecorderMedium> medium_;
-  std::vector<std::unique_ptr<base::FarMedium>> far_;  // over medium_, one for each opening
+  std::vector<std::unique_ptr<scale::FileOnMedium>> targets_;  // on medium_
+  std::vector<std::unique_ptr<base::FarMedium>> far_;          // over targets_, for each opening
   MemoryMedium scratch_;
   std::string before_ = kAtRest;  // the fence that is explored
   bool mute_ = false;             // fences are the test's own
@@ -232,6 +261,8 @@ class Explorer {
 
  private:
   const Manner manner_;
+  std::vector<std::unique_ptr<scale::FileOnMedium>> scratch_targets_;
+  size_t at_target_ = 0;  // whose operation it is
 };
 
 }  // namespace bonsai::persist::testing

@@ -23,19 +23,27 @@ namespace bonsai::persist::testing {
 class ReadSet {
  public:
   // The read set of a target without a pool: superblocks that do not verify.
-  ReadSet() {
-    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof(Superblock));
-  }
+  ReadSet() { add_superblocks(0); }
 
-  // The read set of a pool on one target that was analysed and has no damage.
-  explicit ReadSet(const Rig& rig) {
-    const Superblock& sb = rig.pool.superblocks[0];
-    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof sb);
-    add(kStateRunOffset, sizeof(uint64_t));
-    add(kStateEpochOffset, sizeof(uint64_t));
-    add(sb.extent_table_offset, 8 * sb.extents);
-    add(sb.log_table_offset, sizeof(uint64_t));
-    for (const Analysis::HeaderExtent& extent : rig.analysis.header_extents) add(extent.at.offset(), sb.extent_bytes);
+  // The read set of a pool that was analysed and has no damage. Its targets, all of one size, follow each other.
+  explicit ReadSet(const Rig& rig) : layout_(rig.volume.layout()), target_bytes_(rig.volume.target_bytes(0)) {
+    for (const Superblock& sb : rig.pool.superblocks) {
+      const size_t target = sb.target_index;
+      add_superblocks(target);
+      add({target, kStateRunOffset}, sizeof(uint64_t));
+      add({target, kStateEpochOffset}, sizeof(uint64_t));
+      if (rig.pool.superblocks.size() > 1) {  // whose openings and marks are compared (opening.h, old_copy.h)
+        for (const uint64_t offset :
+             {kStateOpeningOffset, kStateNextOpeningOffset, kStateBegunOffset, kStateOpenedOffset}) {
+          add({target, offset}, sizeof(uint64_t));
+        }
+      }
+      add({target, sb.extent_table_offset}, 8 * sb.extents);
+      add({target, sb.log_table_offset}, sizeof(uint64_t));
+    }
+    for (const Analysis::HeaderExtent& extent : rig.analysis.header_extents) {
+      add(extent.at, rig.pool.superblocks[0].extent_bytes);
+    }
     for (size_t i = 0; i < rig.analysis.segments.size(); ++i) add_segment(rig, i);
     for (const Tile& tile : rig.analysis.tiles) add_tile(rig, tile);
     std::sort(ranges_.begin(), ranges_.end());
@@ -77,10 +85,20 @@ class ReadSet {
   }
 
  private:
-  void add(uint64_t begin, uint64_t bytes) {
-    ranges_.emplace_back(begin, begin + bytes);
-    firm_.emplace_back(begin, bytes);
+  void add(scale::Addr at, uint64_t bytes) {
+    add_range(at, bytes);
+    layout_.each_piece(at, bytes,
+                       [this](scale::Addr place, uint64_t, uint64_t n) { firm_.emplace_back(byte_of(place), n); });
     firm_bytes_ += bytes;
+  }
+  void add_range(scale::Addr at, uint64_t bytes) {
+    layout_.each_piece(at, bytes, [this](scale::Addr place, uint64_t, uint64_t n) {
+      ranges_.emplace_back(byte_of(place), byte_of(place) + n);
+    });
+  }
+  [[nodiscard]] uint64_t byte_of(scale::Addr place) const { return place.target() * target_bytes_ + place.offset(); }
+  void add_superblocks(size_t target) {
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add({target, copy * kPageBytes}, sizeof(Superblock));
   }
 
   // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record. One
@@ -89,17 +107,17 @@ class ReadSet {
     const scale::Addr at = rig.pool.segments()[i];
     const SegmentState& state = rig.analysis.segments[i];
     const scale::Addr entry = rig.pool.entries()[i];
-    if (!rig.analysis.clean || !sequence_of_empty(rig.volume, entry)) add(at.offset(), sizeof(uint64_t));
-    add(entry.offset(), sizeof(SegmentEntry));
-    const uint64_t records = at.offset() + kSegmentHeaderBytes;
+    if (!rig.analysis.clean || !sequence_of_empty(rig.volume, entry)) add(at, sizeof(uint64_t));
+    add(entry, sizeof(SegmentEntry));
+    const scale::Addr records = at + kSegmentHeaderBytes;
     add(records, state.noted - std::min(state.noted, kSegmentHeaderBytes));
-    if (!state.sealed) ranges_.emplace_back(records, at.offset() + rig.pool.segment_bytes());
+    if (!state.sealed) add_range(records, rig.pool.segment_bytes() - kSegmentHeaderBytes);
   }
 
   void add_tile(const Rig& rig, const Tile& tile) {
     const Dnode& dnode = *rig.analysis.dnodes[tile.dnode];
-    for (const RunDesc& run : dnode.runs()) add(scale::Addr::of_bits(run.addr).offset(), run.bytes);
-    if (!dnode.long_fences().is_nil()) add(dnode.long_fences().offset(), dnode.long_fence_bytes());
+    for (const RunDesc& run : dnode.runs()) add(scale::Addr::of_bits(run.addr), run.bytes);
+    if (!dnode.long_fences().is_nil()) add(dnode.long_fences(), dnode.long_fence_bytes());
     for (const LiveRecord& record : tile.records) {
       if (record.update.large) add_large(large_ref(record.update.value));
     }
@@ -109,19 +127,21 @@ class ReadSet {
       if (cursor.entry().large) add_large(large_ref(cursor.entry().value));
     }
   }
-  void add_large(const LargeRef& ref) { add(scale::Addr::of_bits(ref.addr).offset(), ref.value_bytes); }
+  void add_large(const LargeRef& ref) { add(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
 
+  scale::Layout layout_;
+  uint64_t target_bytes_ = 0;
   std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // begin, end
   std::vector<std::pair<uint64_t, uint64_t>> firm_;    // begin, bytes
   uint64_t firm_bytes_ = 0;
 };
 
-// The bytes, in whole blocks, of all that has an owner in the data area of a pool on one target; nullopt if two owners
-// claim a block. Requires: analysed, no damage, every live dnode live on its whole range.
+// The bytes, in whole blocks, of all that has an owner in the data area of a pool; nullopt if two owners claim a block.
+// Requires: analysed, no damage, every live dnode live on its whole range.
 inline std::optional<uint64_t> owned_bytes(const Rig& rig) {
   std::vector<std::pair<uint64_t, uint64_t>> owned;  // first block, blocks
   const auto own = [&](scale::Addr at, uint64_t bytes) {
-    owned.emplace_back(at.offset() / kBlockBytes, (bytes + kBlockBytes - 1) / kBlockBytes);
+    owned.emplace_back(at.bits() / kBlockBytes, (bytes + kBlockBytes - 1) / kBlockBytes);
   };
   for (const Analysis::HeaderExtent& extent : rig.analysis.header_extents)
     own(extent.at, rig.pool.superblocks[0].extent_bytes);

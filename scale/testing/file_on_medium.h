@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool's file on a medium that has room for it to grow.
+// A pool's file on a medium that has room for it to grow, or for other targets of the pool beside it.
 #ifndef BONSAI_SCALE_TESTING_FILE_ON_MEDIUM_H_
 #define BONSAI_SCALE_TESTING_FILE_ON_MEDIUM_H_
 
@@ -10,11 +10,12 @@
 
 namespace bonsai::scale {
 
-// Calls `turn` before each operation, and after a fence: what follows is no operation of the seam.
+// The file begins at `offset` of the medium, and at its start if that is far. Calls `turn` before each operation, and
+// after a fence: what follows is no operation of the seam.
 class FileOnMedium final : public base::HookedMedium {
  public:
-  FileOnMedium(base::HookedMedium& to, uint64_t bytes, std::function<void()> turn = nullptr)
-      : HookedMedium(to.view(), bytes), to_(to), turn_(std::move(turn)) {}
+  FileOnMedium(base::HookedMedium& to, uint64_t bytes, std::function<void()> turn = nullptr, uint64_t offset = 0)
+      : HookedMedium(to.view() + offset, bytes), to_(to), turn_(std::move(turn)) {}
 
   void store8(std::byte* dst, uint64_t value) override {
     turn();

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/probe.h"
+#include "base/units.h"
 #include "scale/remote_link.h"
 #include "scale/target_name.h"
 #include "testing/client.h"
@@ -45,6 +46,7 @@ base::Probe read_on{"world.read_after_failure"};
 base::Probe failed_close{"world.close_of_a_failed_store"};
 base::Probe clean_close{"world.clean_close"};
 base::Probe with_roles{"world.log_and_dnodes_on_different_targets"};
+base::Probe striped{"world.striped"};
 base::Probe rival_refused{"world.rival_of_a_living_owner_refused"};
 base::Probe both_lose{"world.compute_and_memory_node_lose_power"};
 
@@ -117,7 +119,11 @@ class Life {
     for (const Target& target : targets_) {
       note_down(target.local != nullptr ? "local target" : "target on " + target.remote->address());
     }
-    if (targets_.size() > 1 && dice_.chance(1, 2)) draw_roles();
+    if (Random layout(~seed); plan_.remote > 1 && layout.chance(1, 2)) {
+      stripe(layout);
+    } else if (targets_.size() > 1 && dice_.chance(1, 2)) {
+      draw_roles();
+    }
     note_down(is_buffered() ? "buffered" : "durable");
     (plan_.remote == 0 ? local_only : plan_.local == 0 ? remote_only : mixed).hit();
     if (is_buffered()) buffered.hit();
@@ -156,6 +162,16 @@ class Life {
   [[nodiscard]] bool failed() const { return !violation_.empty(); }
   void violation(const std::string& what) {
     if (violation_.empty()) violation_ = story_ + ": " + what;
+  }
+  // Dnodes over the remote targets, and the log on the local one if there is one.
+  void stripe(Random& dice) {
+    plan_.options.layout = LayoutChoice::kSoftware;
+    plan_.options.stripe_unit_bytes = base::kPageBytes << dice.below(3);
+    for (const Target& target : targets_) {
+      roles_.push_back(target.local != nullptr ? scale::TargetRole::kLog : scale::TargetRole::kUnsaid);
+    }
+    striped.hit();
+    note_down("striped in units of " + std::to_string(plan_.options.stripe_unit_bytes));
   }
   // One target for the log alone, another one for dnodes alone, or both; the remaining targets are for both.
   void draw_roles() {
@@ -425,8 +441,14 @@ class Life {
         store->power_cut(dice_);
       });
     }
-    const bool said = dice_.chance(1, 2);
-    const Status status = store_->open(plan_.options, false, said ? roles_ : std::vector<scale::TargetRole>());
+    Options options = plan_.options;
+    std::vector<scale::TargetRole> roles = roles_;
+    if (dice_.chance(1, 2)) {  // what the pool has been created with
+      options.layout = LayoutChoice::kNone;
+      options.stripe_unit_bytes = 0;
+      roles.clear();
+    }
+    const Status status = store_->open(options, false, roles);
     opening = false;
     trouble.join();
     return status;
