@@ -10,6 +10,7 @@
 #include "bonsai/status.h"
 #include "server/bytes.h"
 #include "server/request.h"
+#include "server/transaction.h"
 
 namespace bonsai::server {
 
@@ -22,6 +23,7 @@ struct Client {
   bool authenticated = false;
   bool ending = false;  // once its replies are sent, the connection ends; no further request is read
   bool lost = false;    // memory ran out amid its replies: the connection ends at once
+  Transaction transaction;
   std::string last_command;
   uint64_t connected_ns = 0;
 

@@ -98,6 +98,7 @@ class Clients(unittest.TestCase):
                 for number in range(300):
                     pipeline.set(f"key:{number:03}", number)
                 self.assertEqual(pipeline.execute(), [True] * 300)
+            self.transactions(client)
             keys = [f"key:{number:03}" for number in range(300)]
             self.assertEqual(list(client.scan_iter("key:*", count=17)), keys)
             self.assertEqual(client.dbsize(), 303)
@@ -107,6 +108,34 @@ class Clients(unittest.TestCase):
             self.assertEqual(client.client_id(), client.client_id())
             with self.assertRaisesRegex(redis.ResponseError, "unknown command 'LPUSH'"):
                 client.lpush("list", "value")
+
+
+    def transactions(self, client):
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.set("a", "1").incr("a").mget("a", "none").delete("a").get("a")
+            self.assertEqual(pipeline.execute(), [True, 2, ["2", None], 1, None])
+            pipeline.set("a", "word").incr("a").set("b", "3")
+            with self.assertRaises(redis.ResponseError):
+                pipeline.execute()
+            self.assertEqual(client.mget("a", "b"), ["word", "3"])
+            pipeline.set("a", "1").execute_command("LPUSH", "list", "value")
+            with self.assertRaisesRegex(redis.ResponseError, "unknown command 'LPUSH'"):
+                pipeline.execute()
+            pipeline.watch("a")
+            self.assertEqual(pipeline.get("a"), "word")
+            client.set("a", "word")
+            pipeline.multi()
+            pipeline.set("a", "2")
+            with self.assertRaises(redis.WatchError):
+                pipeline.execute()
+
+        def append(pipeline):
+            seen = pipeline.get("b")
+            pipeline.multi()
+            pipeline.append("a", seen)
+
+        self.assertEqual(client.transaction(append, "b"), [5])
+        client.mset({"a": "1", "b": "2"})
 
 
 def main():

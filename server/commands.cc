@@ -8,39 +8,44 @@
 namespace bonsai::server {
 namespace {
 
-// In the order of names. Each summary is one line of the documents, too (README.md).
+// In the order of names. docs/server.md lists them by groups.
 constexpr Command kCommands[] = {
     {"append", 3, kWrites, 1, 1, 1, "string", "Adds bytes to a value; returns its length", run_append},
-    {"auth", -2, kOpenToStrangers, 0, 0, 0, "connection", "Gives the password", run_auth},
+    {"auth", -2, kOpenToStrangers | kNotQueued, 0, 0, 0, "connection", "Gives the password", run_auth},
     {"client", -2, 0, 0, 0, 0, "connection", "ID, INFO, GETNAME, SETNAME, SETINFO of this connection", run_client},
     {"command", -1, 0, 0, 0, 0, "server", "COUNT, DOCS, INFO of the commands", run_command},
     {"config", -2, 0, 0, 0, 0, "server", "GET of settings, by patterns", run_config},
-    {"dbsize", 1, kReads, 0, 0, 0, "server", "Counts all keys, which takes time by their number", run_dbsize},
+    {"dbsize", 1, kReads | kNotQueued, 0, 0, 0, "server", "Counts all keys, which takes time by their number",
+     run_dbsize},
     {"decr", 2, kWrites, 1, 1, 1, "string", "Takes 1 from a number", run_decr},
     {"decrby", 3, kWrites, 1, 1, 1, "string", "Takes a number from a number", run_decrby},
     {"del", -2, kWrites, 1, -1, 1, "generic", "Deletes keys; returns how many had a value", run_del},
+    {"discard", 1, kAtOnce, 0, 0, 0, "transactions", "Ends a transaction without effect", run_discard},
     {"echo", 2, 0, 0, 0, 0, "connection", "Returns its argument", run_echo},
+    {"exec", 1, kAtOnce, 0, 0, 0, "transactions", "Carries out a transaction, at one moment", run_exec},
     {"exists", -2, kReads, 1, -1, 1, "generic", "Counts the keys that have a value", run_exists},
     {"get", 2, kReads, 1, 1, 1, "string", "Returns a value", run_get},
     {"getdel", 2, kWrites, 1, 1, 1, "string", "Deletes a key; returns the value that it had", run_getdel},
     {"getrange", 4, kReads, 1, 1, 1, "string", "Returns part of a value", run_getrange},
     {"getset", 3, kWrites, 1, 1, 1, "string", "Sets a key; returns the value that it had", run_getset},
-    {"hello", -1, kOpenToStrangers, 0, 0, 0, "connection", "Chooses RESP2 or RESP3; AUTH, SETNAME", run_hello},
+    {"hello", -1, kOpenToStrangers | kNotQueued, 0, 0, 0, "connection", "Chooses RESP2 or RESP3; AUTH, SETNAME",
+     run_hello},
     {"incr", 2, kWrites, 1, 1, 1, "string", "Adds 1 to a number", run_incr},
     {"incrby", 3, kWrites, 1, 1, 1, "string", "Adds a number to a number", run_incrby},
-    {"info", -1, 0, 0, 0, 0, "server", "Describes server and store, by sections", run_info},
-    {"keys", 2, kReads, 0, 0, 0, "generic", "Returns the keys that match a pattern, in order", run_keys},
+    {"info", -1, kNotQueued, 0, 0, 0, "server", "Describes server and store, by sections", run_info},
+    {"keys", 2, kReads | kNotQueued, 0, 0, 0, "generic", "Returns the keys that match a pattern, in order", run_keys},
     {"mget", -2, kReads, 1, -1, 1, "string", "Returns many values", run_mget},
     {"mset", -3, kWrites, 1, -1, 2, "string", "Sets many keys, all or none", run_mset},
     {"msetnx", -3, kWrites, 1, -1, 2, "string", "Sets many keys if none has a value", run_msetnx},
+    {"multi", 1, kAtOnce, 0, 0, 0, "transactions", "Begins a transaction: commands are queued", run_multi},
     {"ping", -1, 0, 0, 0, 0, "connection", "Returns PONG, or its argument", run_ping},
-    {"quit", -1, kOpenToStrangers, 0, 0, 0, "connection", "Ends the connection", run_quit},
-    {"range", -3, kReads, 0, 0, 0, "bonsai", "Returns keys and values of a range, in order, as of one moment",
-     run_range},
+    {"quit", -1, kOpenToStrangers | kAtOnce, 0, 0, 0, "connection", "Ends the connection", run_quit},
+    {"range", -3, kReads | kNotQueued, 0, 0, 0, "bonsai",
+     "Returns keys and values of a range, in order, as of one moment", run_range},
     {"rename", 3, kWrites, 1, 2, 1, "generic", "Gives a value another key", run_rename},
     {"renamenx", 3, kWrites, 1, 2, 1, "generic", "RENAME, if the other key has no value", run_rename},
-    {"reset", 1, kOpenToStrangers, 0, 0, 0, "connection", "Makes the connection as new", run_reset},
-    {"scan", -2, kReads, 0, 0, 0, "generic", "Returns keys in order, part by part", run_scan},
+    {"reset", 1, kOpenToStrangers | kAtOnce, 0, 0, 0, "connection", "Makes the connection as new", run_reset},
+    {"scan", -2, kReads | kNotQueued, 0, 0, 0, "generic", "Returns keys in order, part by part", run_scan},
     {"select", 2, 0, 0, 0, 0, "connection", "Selects database 0, the only one", run_select},
     {"set", -3, kWrites, 1, 1, 1, "string", "Sets a key to a value; NX, XX, GET", run_set},
     {"setnx", 3, kWrites, 1, 1, 1, "string", "Sets a key if it has no value", run_setnx},
@@ -50,6 +55,8 @@ constexpr Command kCommands[] = {
     {"time", 1, 0, 0, 0, 0, "server", "Returns the server's time", run_time},
     {"type", 2, kReads, 1, 1, 1, "generic", "Returns string, or none", run_type},
     {"unlink", -2, kWrites, 1, -1, 1, "generic", "DEL by another name", run_del},
+    {"unwatch", 1, 0, 0, 0, 0, "transactions", "Watches no keys any more", run_unwatch},
+    {"watch", -2, kAtOnce, 1, -1, 1, "transactions", "Has EXEC do nothing if a key is updated before", run_watch},
 };
 
 constexpr size_t kNameBytesMax = 16;
@@ -99,7 +106,7 @@ std::string wrong_number_of_arguments(std::string_view name) {
 
 std::string unknown_subcommand(std::string_view subcommand, std::string_view command) {
   return "ERR unknown subcommand '" + std::string(subcommand.substr(0, kShownBytesMax)) + "'. This server knows of " +
-         std::string(command) + " what README.md of its room server lists.";
+         std::string(command) + " what docs/server.md lists.";
 }
 
 }  // namespace bonsai::server

@@ -17,6 +17,8 @@ enum CommandFlag : uint8_t {
   kReads = 1,
   kWrites = 2,
   kOpenToStrangers = 4,  // before the password was given
+  kAtOnce = 8,           // also in a transaction
+  kNotQueued = 16,       // cannot be part of one
 };
 
 struct Command {
@@ -41,6 +43,9 @@ inline bool takes(const Command& command, size_t arguments) {
 
 // ---- what commands share
 
+inline void reply_ok(const Call& call) {
+  call.executor.reply(&call.client, [](Reply& out) { out.ok(); });
+}
 // Whether two words are equal but for case.
 bool same_word(std::string_view a, std::string_view b);
 // A whole decimal number. False: it is none, or out of range.
@@ -55,6 +60,11 @@ std::string unknown_subcommand(std::string_view subcommand, std::string_view com
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kReplyTooLarge =
     "ERR the reply is larger than --reply_bytes_max of the server; ask for less at a time";
+inline constexpr std::string_view kNotInTransaction =
+    "ERR Command not allowed inside a transaction: it looks at the whole store or changes the connection; send it "
+    "before MULTI";
+inline constexpr std::string_view kTransactionTooLarge =
+    "ERR the transaction is larger than --transaction_bytes_max of the server; make several of it";
 inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
 
 // ---- key_commands.cc: strings and keys
@@ -87,6 +97,13 @@ void run_dbsize(const Call& call);
 void run_keys(const Call& call);
 void run_scan(const Call& call);
 void run_range(const Call& call);
+
+// ---- transaction_commands.cc
+void run_discard(const Call& call);
+void run_exec(const Call& call);
+void run_multi(const Call& call);
+void run_unwatch(const Call& call);
+void run_watch(const Call& call);
 
 // ---- connection_commands.cc
 void run_auth(const Call& call);

@@ -206,7 +206,7 @@ TEST_F(ServerCommands, ServerInformation) {
   EXPECT_NE(ask("INFO persistence").find("\r\nok_means:applied; a crash may lose"), std::string::npos);
 }
 
-// The table is searched by halving, and README.md of the room lists what is in it.
+// The table is searched by halving, and docs/server.md lists what is in it.
 TEST(ServerCommandTable, IsInOrder) {
   const auto all = commands();
   for (size_t i = 1; i < all.size(); ++i) EXPECT_LT(all[i - 1].name, all[i].name);

@@ -16,9 +16,9 @@ using Value = std::optional<std::string>;  // none: the key is absent
 // What becomes of a key.
 enum class Change : uint8_t { kNone, kPut, kDelete };
 
-Status read(DB* db, std::string_view key, Value* value) {
+Status read(Executor* executor, std::string_view key, Value* value) {
   std::string bytes;
-  const Status status = db->Get(key, &bytes);
+  const Status status = executor->get_now(key, &bytes);
   *value = status.ok() ? Value(std::move(bytes)) : std::nullopt;
   return status.IsNotFound() ? Status::OK() : status;
 }
@@ -28,14 +28,14 @@ Condition still(const Value& value) { return value ? Condition::Equals(*value) :
 // Makes of a key's value what `make(seen, &value) -> Change` says, at one moment, at which it was *seen. Whenever that
 // has to begin anew another update has got through.
 template <class Make>
-Status replace(DB* db, std::string_view key, Value* seen, const Make& make) {
+Status replace(Executor* executor, std::string_view key, Value* seen, const Make& make) {
   for (;;) {
-    if (Status status = read(db, key, seen); !status.ok()) return status;
+    if (Status status = read(executor, key, seen); !status.ok()) return status;
     std::string value;
     const Change change = make(*seen, &value);
     if (change == Change::kNone) return Status::OK();
-    const Status status =
-        change == Change::kPut ? db->PutIf(still(*seen), key, value) : db->DeleteIf(still(*seen), key);
+    const Status status = change == Change::kPut ? executor->put_if_now(still(*seen), key, value)
+                                                 : executor->remove_if_now(still(*seen), key);
     if (!status.IsConditionFailed()) return status;
   }
 }
@@ -45,7 +45,7 @@ template <class Make>
 void reply_with_old(const Call& call, const Make& make) {
   call.executor.settle(&call.client);
   Value seen;
-  const Status status = replace(call.state.db, call.args[1], &seen, make);
+  const Status status = replace(&call.executor, call.args[1], &seen, make);
   if (!status.ok()) return call.executor.error(&call.client, error_text(status));
   call.executor.reply(&call.client, [&](Reply& out) { seen ? out.bulk(*seen) : out.null(); });
 }
@@ -56,7 +56,7 @@ void reply_with_length(const Call& call, const Make& make) {
   call.executor.settle(&call.client);
   Value seen;
   size_t length = 0;
-  const Status status = replace(call.state.db, call.args[1], &seen, [&](const Value& old, std::string* value) {
+  const Status status = replace(&call.executor, call.args[1], &seen, [&](const Value& old, std::string* value) {
     *value = old.value_or("");
     const Change change = make(value);
     length = value->size();
@@ -177,7 +177,7 @@ void run_msetnx(const Call& call) {
     batch.Put(call.args[i], call.args[i + 1]);
   }
   call.executor.settle(&call.client);
-  const Status status = call.state.db->Write(batch);
+  const Status status = call.executor.write_now(batch, nullptr);
   if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, error_text(status));
   call.executor.reply(&call.client, [&](Reply& out) { out.integer(status.ok() ? 1 : 0); });
 }
@@ -191,14 +191,14 @@ void run_rename(const Call& call) {
   size_t failed = 0;
   do {
     Value value;
-    if (status = read(call.state.db, from, &value); !status.ok()) break;
+    if (status = read(&call.executor, from, &value); !status.ok()) break;
     if (!value) return call.executor.error(&call.client, "ERR no such key");
     WriteBatch batch;
     batch.Require(from, still(value));
     if (if_absent) batch.Require(to, Condition::Absent());
     batch.Delete(from);
     batch.Put(to, *value);  // the last one counts, if both are one key
-    status = call.state.db->Write(batch, &failed);
+    status = call.executor.write_now(batch, &failed);
   } while (status.IsConditionFailed() && failed == 0);
   if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, error_text(status));
   call.executor.reply(&call.client, [&](Reply& out) { if_absent ? out.integer(status.ok() ? 1 : 0) : out.ok(); });

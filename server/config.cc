@@ -133,10 +133,12 @@ Status check(const Config& config) {
     return Status::InvalidArgument("--threads must be 1 to " + std::to_string(kServerThreadsMax));
   }
   if (config.connections_max < 1) return Status::InvalidArgument("--connections_max must be 1 or more");
-  for (const uint64_t bytes : {config.request_bytes_max, config.reply_bytes_max}) {
+  for (const uint64_t bytes : {config.request_bytes_max, config.reply_bytes_max, config.transaction_bytes_max}) {
     if (bytes >= kBytesMin && bytes <= kRequestBytesLimit) continue;
-    return Status::InvalidArgument("--request_bytes_max and --reply_bytes_max must be 64K to 1G");
+    return Status::InvalidArgument(
+        "--request_bytes_max, --reply_bytes_max and --transaction_bytes_max must be 64K to 1G");
   }
+  if (config.watch_s < 1) return Status::InvalidArgument("--watch_s must be 1 or more");
   return Status::OK();
 }
 

@@ -56,8 +56,10 @@ struct Config {
   uint32_t threads = 1;       // 1 to kServerThreadsMax
   uint32_t connections_max = 10'000;
   uint64_t request_bytes_max = uint64_t{64} << 20;
-  uint64_t reply_bytes_max = uint64_t{64} << 20;  // of one reply of KEYS, SCAN and RANGE
-  uint32_t idle_s = 0;                            // a connection that sends nothing for so long is closed; 0: never
+  uint64_t reply_bytes_max = uint64_t{64} << 20;        // of one reply of KEYS, SCAN and RANGE
+  uint64_t transaction_bytes_max = uint64_t{64} << 20;  // of what a transaction queues, watches, or writes
+  uint32_t watch_s = 60;                                // keys are watched for so long at most
+  uint32_t idle_s = 0;   // a connection that sends nothing for so long is closed; 0: never
   uint32_t slow_s = 60;  // one that takes nothing of its replies for so long is closed; 0: never
   bool buffered = false;
 };

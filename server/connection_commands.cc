@@ -12,10 +12,6 @@ constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password
 constexpr std::string_view kBadName = "ERR Client names cannot contain spaces, newlines or special characters.";
 constexpr std::string_view kUser = "default";  // the only one
 
-void ok(const Call& call) {
-  call.executor.reply(&call.client, [](Reply& out) { out.ok(); });
-}
-
 // Whether the client is authenticated from now on.
 bool authenticate(const Call& call, std::string_view user, std::string_view password) {
   const bool right =
@@ -45,16 +41,17 @@ void run_select(const Call& call) {
   int64_t database = -1;
   if (!parse_integer(call.args[1], &database)) return call.executor.error(&call.client, kNoInteger);
   if (database != 0) return call.executor.error(&call.client, "ERR DB index is out of range");
-  ok(call);
+  reply_ok(call);
 }
 
 void run_quit(const Call& call) {
-  ok(call);
+  reply_ok(call);
   call.client.ending = true;
 }
 
 void run_reset(const Call& call) {
   call.executor.settle(&call.client);
+  call.client.transaction = Transaction();
   call.client.protocol = 2;
   call.client.authenticated = false;
   call.client.name.clear();
@@ -70,7 +67,7 @@ void run_auth(const Call& call) {
   }
   const std::string_view user = call.args.size() == 3 ? call.args[1] : kUser;
   if (!authenticate(call, user, call.args.back())) return call.executor.error(&call.client, kWrongPassword);
-  ok(call);
+  reply_ok(call);
 }
 
 void run_hello(const Call& call) {
@@ -128,9 +125,9 @@ void run_client(const Call& call) {
   if (same_word(what, "SETNAME") && arguments == 3) {
     if (!is_name(call.args[2])) return call.executor.error(&client, kBadName);
     client.name = std::string(call.args[2]);
-    return ok(call);
+    return reply_ok(call);
   }
-  if (same_word(what, "SETINFO") && arguments == 4) return ok(call);
+  if (same_word(what, "SETINFO") && arguments == 4) return reply_ok(call);
   if (same_word(what, "INFO") && arguments == 2) {
     const std::string line = "id=" + std::to_string(client.id) + " addr=" + client.address + " name=" + client.name +
                              " age=" + std::to_string((base::now_ns() - client.connected_ns) / base::kNsPerSecond) +

@@ -6,6 +6,7 @@
 
 #include "base/with_memory.h"
 #include "server/commands.h"
+#include "server/stage.h"
 
 namespace bonsai::server {
 namespace {
@@ -82,10 +83,25 @@ void Executor::execute(Client* client) {
   if (stranger && (command == nullptr || (command->flags & kOpenToStrangers) == 0)) {
     return error(client, kNoAuthentication);
   }
-  if (command == nullptr) return error(client, unknown_command(arguments_));
-  if (!takes(*command, arguments_.size())) return error(client, wrong_number_of_arguments(command->name));
+  if (command == nullptr) return refuse(client, unknown_command(arguments_));
+  if (!takes(*command, arguments_.size())) return refuse(client, wrong_number_of_arguments(command->name));
   client->last_command = command->name;
+  if (client->transaction.is_open() && (command->flags & kAtOnce) == 0) return queue(client, *command);
   command->run({*this, state_, *client, arguments_});
+}
+
+// A command that cannot be carried out, nor queued.
+void Executor::refuse(Client* client, std::string_view text) {
+  if (client->transaction.is_open()) client->transaction.break_off();
+  error(client, text);
+}
+
+void Executor::queue(Client* client, const Command& command) {
+  if ((command.flags & kNotQueued) != 0) return refuse(client, kNotInTransaction);
+  if (!client->transaction.queue(command, arguments_, state_.config.transaction_bytes_max)) {
+    return refuse(client, kTransactionTooLarge);
+  }
+  reply(client, [](Reply& out) { out.simple("QUEUED"); });
 }
 
 // It broke the protocol.
@@ -113,37 +129,73 @@ void Executor::wait_for(Client* client, Waiting waiting) {
 void Executor::get(Client* client, std::string_view key, Outcome outcome, int64_t from, int64_t to) {
   const uint32_t operation = next_operation();
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation, .from = from, .to = to});
-  session_->Get(key, &values_[operation], &statuses_[operation]);
+  if (stage_ != nullptr) {
+    statuses_[operation] = stage_->get(key, &values_[operation]);
+  } else {
+    session_->Get(key, &values_[operation], &statuses_[operation]);
+  }
 }
 
 void Executor::put(Client* client, std::string_view key, std::string_view value, Outcome outcome) {
   const uint32_t operation = next_operation();
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
-  session_->Put(key, value, &statuses_[operation]);
+  if (stage_ != nullptr) {
+    statuses_[operation] = stage_->put(key, value);
+  } else {
+    session_->Put(key, value, &statuses_[operation]);
+  }
 }
 
 void Executor::remove(Client* client, std::string_view key, Outcome outcome) {
   const uint32_t operation = next_operation();
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
-  session_->Delete(key, &statuses_[operation]);
+  if (stage_ != nullptr) {
+    statuses_[operation] = stage_->remove(key);
+  } else {
+    session_->Delete(key, &statuses_[operation]);
+  }
 }
 
 void Executor::put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
                       Outcome outcome) {
   const uint32_t operation = next_operation();
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
-  session_->PutIf(condition, key, value, &statuses_[operation]);
+  if (stage_ != nullptr) {
+    statuses_[operation] = stage_->put_if(condition, key, value);
+  } else {
+    session_->PutIf(condition, key, value, &statuses_[operation]);
+  }
 }
 
 void Executor::increment(Client* client, std::string_view key, int64_t by) {
   const uint32_t operation = next_operation();
   wait_for(client, {.client = client, .outcome = Outcome::kNumber, .operation = operation});
-  session_->Increment(key, by, &numbers_[operation], &statuses_[operation]);
+  if (stage_ != nullptr) {
+    statuses_[operation] = stage_->increment(key, by, &numbers_[operation]);
+  } else {
+    session_->Increment(key, by, &numbers_[operation], &statuses_[operation]);
+  }
+}
+
+Status Executor::get_now(std::string_view key, std::string* value) {
+  return stage_ != nullptr ? stage_->get(key, value) : state_.db->Get(key, value);
+}
+
+Status Executor::put_if_now(const Condition& condition, std::string_view key, std::string_view value) {
+  return stage_ != nullptr ? stage_->put_if(condition, key, value) : state_.db->PutIf(condition, key, value);
+}
+
+Status Executor::remove_if_now(const Condition& condition, std::string_view key) {
+  return stage_ != nullptr ? stage_->remove_if(condition, key) : state_.db->DeleteIf(condition, key);
+}
+
+Status Executor::write_now(const WriteBatch& batch, size_t* failed) {
+  return stage_ != nullptr ? stage_->write(batch, failed) : state_.db->Write(batch, failed);
 }
 
 void Executor::finish() {
   session_->Wait();
-  if (operations_ != 0) {
+  if (operations_ != 0 && stage_ == nullptr) {
     state_.counters.groups.fetch_add(1, std::memory_order_relaxed);
     state_.counters.operations.fetch_add(operations_, std::memory_order_relaxed);
   }
@@ -166,6 +218,7 @@ void Executor::abandon() {
   }
   if (running_ != nullptr) running_->lost = true;
   running_ = nullptr;
+  stage_ = nullptr;
   waiting_.clear();
   operations_ = 0;
 }

@@ -26,6 +26,8 @@
 namespace bonsai::server {
 
 class Executor;
+class Stage;
+struct Command;
 
 // One request. args[0] is the command's name. The views are valid until Executor::finish().
 struct Call {
@@ -81,6 +83,16 @@ class Executor {
   void put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
               Outcome outcome);
   void increment(Client* client, std::string_view key, int64_t by);
+  // As the store's methods, before they return. Requires: settle().
+  Status get_now(std::string_view key, std::string* value);
+  Status put_if_now(const Condition& condition, std::string_view key, std::string_view value);
+  Status remove_if_now(const Condition& condition, std::string_view key);
+  Status write_now(const WriteBatch& batch, size_t* failed);
+  // From now on what commands do with keys is done on *stage; null: on the store. Ends what is in flight.
+  void work_on(Stage* stage) {
+    finish();
+    stage_ = stage;
+  }
   // The head of an array whose `count` elements are operations.
   void array(Client* client, size_t count) {
     wait_for(client, {.client = client, .outcome = Outcome::kArray, .from = static_cast<int64_t>(count)});
@@ -118,6 +130,8 @@ class Executor {
   explicit Executor(State* state);
   bool begin(Client* client);
   void execute(Client* client);
+  void queue(Client* client, const Command& command);
+  void refuse(Client* client, std::string_view text);
   [[nodiscard]] RequestLimits limits_of(const Client& client) const;
   uint32_t next_operation();
   void wait_for(Client* client, Waiting waiting);
@@ -126,6 +140,7 @@ class Executor {
 
   State& state_;
   Client* running_ = nullptr;  // whose requests are being begun
+  Stage* stage_ = nullptr;     // of the transaction that is being carried out
   std::unique_ptr<Session> session_;
   std::vector<std::string_view> arguments_;
   std::vector<Waiting> waiting_;

@@ -23,9 +23,9 @@ void run_mset(const Call& call) {
   WriteBatch batch;
   for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.args[i + 1]);
   call.executor.settle(&call.client);
-  const Status status = call.state.db->Write(batch);
+  const Status status = call.executor.write_now(batch, nullptr);
   if (!status.ok()) return call.executor.error(&call.client, error_text(status));
-  call.executor.reply(&call.client, [](Reply& out) { out.ok(); });
+  reply_ok(call);
 }
 
 void run_exists(const Call& call) {

@@ -30,21 +30,24 @@ std::string value_of(uint64_t number) {
 std::string key_of(size_t client, uint64_t number) {
   return std::to_string(client) + "." + std::to_string(number % kKeys);
 }
-// Keys that a client sets two at a time, by MSET.
-std::string pair_key(size_t client, int side) { return std::to_string(client) + (side == 0 ? ".left" : ".right"); }
+// Keys that a client sets two at a time.
+enum Pair : size_t { kByMset, kByExec, kPairs };
+std::string pair_key(size_t client, size_t pair, int side) {
+  return std::to_string(client) + (pair == kByMset ? ".mset" : ".exec") + (side == 0 ? ".left" : ".right");
+}
 
 std::string counter_key(size_t client) { return std::to_string(client) + ".count"; }
 
 // What one client knows. Each key gets rising numbers.
 struct Known {
   std::array<uint64_t, kKeys> acknowledged{}, sent{};
-  uint64_t pair_acknowledged = 0, pair_sent = 0;
+  std::array<uint64_t, kPairs> pair_acknowledged{}, pair_sent{};
   uint64_t count_acknowledged = 0, count_sent = 0;  // INCRs of a counter of its own
   uint64_t next = 1;
   uint64_t replies = 0;
 };
 
-// Sends SETs, one MSET, and one INCR in each pipeline, until the server dies.
+// Sends SETs, one MSET, one INCR, and one transaction in each pipeline, until the server dies.
 void run_client(const std::string& address, size_t client, Known* known) {
   TestConnection connection(address);
   for (;;) {
@@ -54,10 +57,13 @@ void run_client(const std::string& address, size_t client, Known* known) {
       bytes += request({"SET", key_of(client, number), value_of(number)});
       known->sent[number % kKeys] = number;
     }
-    bytes += request({"MSET", pair_key(client, 0), value_of(first), pair_key(client, 1), value_of(first)});
-    known->pair_sent = first;
-    bytes += request({"INCR", counter_key(client)});
-    ++known->count_sent;
+    bytes +=
+        request({"MSET", pair_key(client, kByMset, 0), value_of(first), pair_key(client, kByMset, 1), value_of(first)});
+    bytes += request({"INCR", counter_key(client)}) + request({"MULTI"});
+    bytes += request({"SET", pair_key(client, kByExec, 0), value_of(first)}) + request({"INCR", counter_key(client)});
+    bytes += request({"SET", pair_key(client, kByExec, 1), value_of(first)}) + request({"EXEC"});
+    known->pair_sent.fill(first);
+    known->count_sent += 2;
     known->next += kPipelined;
     if (!connection.send(bytes)) return;
     for (uint64_t number = first; number < first + kPipelined; ++number, ++known->replies) {
@@ -65,8 +71,14 @@ void run_client(const std::string& address, size_t client, Known* known) {
       known->acknowledged[number % kKeys] = number;
     }
     if (connection.next() != "+OK") return;
-    known->pair_acknowledged = first;
+    known->pair_acknowledged[kByMset] = first;
     if (connection.next() != ":" + std::to_string(known->count_acknowledged + 1)) return;
+    ++known->count_acknowledged;
+    for (const char* const reply : {"+OK", "+QUEUED", "+QUEUED", "+QUEUED"}) {
+      if (connection.next() != reply) return;
+    }
+    if (connection.next() != "*[+OK :" + std::to_string(known->count_acknowledged + 1) + " +OK]") return;
+    known->pair_acknowledged[kByExec] = first;
     ++known->count_acknowledged;
   }
 }
@@ -121,9 +133,11 @@ class ServerKill : public ServerFixture {
         if (number < known.acknowledged[k] || number > known.sent[k]) ++lost;
         known.acknowledged[k] = number;  // what was in flight is settled
       }
-      const uint64_t left = number_at(db, pair_key(c, 0)), right = number_at(db, pair_key(c, 1));
-      if (left != right || left < known.pair_acknowledged || left > known.pair_sent) ++lost;
-      known.pair_acknowledged = left;
+      for (size_t pair = 0; pair < kPairs; ++pair) {
+        const uint64_t left = number_at(db, pair_key(c, pair, 0)), right = number_at(db, pair_key(c, pair, 1));
+        if (left != right || left < known.pair_acknowledged[pair] || left > known.pair_sent[pair]) ++lost;
+        known.pair_acknowledged[pair] = left;
+      }
       std::string text = "0";
       const bool counted = db->Get(counter_key(c), &text).ok() || known.count_acknowledged == 0;
       const uint64_t count = std::strtoull(text.c_str(), nullptr, 10);

@@ -49,6 +49,8 @@ DEFINE_uint32(threads, 0, "N|threads that serve connections; 0: one per processo
 DEFINE_uint32(connections_max, 10'000, "N|further connections are refused");
 DEFINE_string(request_bytes_max, "64M", "SIZE|a larger request ends its connection");
 DEFINE_string(reply_bytes_max, "64M", "SIZE|a reply of many keys or values that would be larger is an error instead");
+DEFINE_string(transaction_bytes_max, "64M", "SIZE|a transaction that queues, watches or writes more is refused");
+DEFINE_uint32(watch_s, 60, "N|WATCH lasts so long at most; then EXEC does nothing, as if a key had been updated");
 DEFINE_uint32(idle_s, 0, "N|close connections that send nothing for so long; 0: never");
 DEFINE_uint32(slow_s, 60, "N|close connections that take none of their replies for so long; 0: never");
 
@@ -71,6 +73,8 @@ constexpr std::string_view kFlags[] = {"pool",
                                        "connections_max",
                                        "request_bytes_max",
                                        "reply_bytes_max",
+                                       "transaction_bytes_max",
+                                       "watch_s",
                                        "idle_s",
                                        "slow_s"};
 constexpr uint32_t kThreadsByDefaultMax = 4;
@@ -90,7 +94,7 @@ std::string help_text() {
       "  (umask 077; openssl rand -hex 32 >password)   # other machines need a password\n"
       "  bonsai-server --pool=/mnt/pmem/a --listen=192.0.2.7:6379,unix:/run/bonsai.sock --password_file=password\n\n"
       "Passwords and data cross the network as they are: use a network of your own, or a tunnel.\n"
-      "The commands are listed by COMMAND DOCS, and in server/README.md. A full pool answers -OOM and still takes\n"
+      "The commands are listed by COMMAND DOCS, and in docs/server.md. A full pool answers -OOM and still takes\n"
       "DEL. It runs until SIGINT or SIGTERM, sends the replies of what it has done, and writes to standard error\n"
       "what happens.\n"
       "Exit code 0: stopped cleanly; 2: wrong usage; 3: it cannot serve; 4: the pool is damaged.\n\n"
@@ -149,6 +153,9 @@ Status config_of_flags(Config* config) {
   if (!listen.ok()) return Status::InvalidArgument("--listen: " + std::string(listen.message()));
   BONSAI_RETURN_IF_ERROR(admin::parse_size(FLAGS_request_bytes_max, "--request_bytes_max", &config->request_bytes_max));
   BONSAI_RETURN_IF_ERROR(admin::parse_size(FLAGS_reply_bytes_max, "--reply_bytes_max", &config->reply_bytes_max));
+  BONSAI_RETURN_IF_ERROR(
+      admin::parse_size(FLAGS_transaction_bytes_max, "--transaction_bytes_max", &config->transaction_bytes_max));
+  config->watch_s = FLAGS_watch_s;
   config->password_file = FLAGS_password_file;
   config->threads = FLAGS_threads != 0 ? FLAGS_threads : std::min(base::processors(), kThreadsByDefaultMax);
   config->connections_max = FLAGS_connections_max;

@@ -25,6 +25,8 @@ class Reply {
   void integer(int64_t value);
   void bulk(std::string_view bytes);
   void null() { out_ += protocol_ == 3 ? "_\r\n" : "$-1\r\n"; }
+  // In place of an array: the transaction had no effect.
+  void null_array() { out_ += protocol_ == 3 ? "_\r\n" : "*-1\r\n"; }
   void array(size_t count) { head('*', count); }
   // Pairs of a key and a value: 2 * count further replies.
   void map(size_t count) { protocol_ == 3 ? head('%', count) : head('*', 2 * count); }

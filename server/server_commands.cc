@@ -41,6 +41,7 @@ Pairs server_section(const State& state) {
 Pairs clients_section(const State& state) {
   return {{"connected_clients", count_of(state.counters.connections)},
           {"maxclients", std::to_string(state.config.connections_max)},
+          {"watching_clients", count_of(state.watchers)},
           {"closed_idle", count_of(state.counters.closed_idle)},
           {"closed_slow", count_of(state.counters.closed_slow)},
           {"closed_broken_protocol", count_of(state.counters.closed_broken)}};

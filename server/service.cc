@@ -277,6 +277,8 @@ void Worker::check_times(const Shared& connection, uint64_t now_ns) {
   const auto is_past = [now_ns](uint64_t since_ns, uint32_t seconds) {
     return seconds != 0 && now_ns > since_ns && now_ns - since_ns > seconds * base::kNsPerSecond;
   };
+  const uint64_t watch_ns = state_.config.watch_s * base::kNsPerSecond;
+  connection->client.transaction.end_watch_before(now_ns - std::min(now_ns, watch_ns));
   if (connection->lingers_to_ns != 0) {
     if (now_ns > connection->lingers_to_ns) close(connection);
   } else if (connection->client.unsent() == 0) {

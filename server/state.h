@@ -36,7 +36,8 @@ struct State {
   const uint64_t started_ns = base::now_ns();
   Cursors cursors;
   Counters counters;
-  std::atomic<uint64_t> clients{0};  // the id of the last one
+  std::atomic<uint64_t> clients{0};   // the id of the last one
+  std::atomic<uint64_t> watchers{0};  // clients that watch keys
 };
 
 }  // namespace bonsai::server

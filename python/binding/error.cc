@@ -25,7 +25,11 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const Failure& failure) {
     const size_t index = static_cast<size_t>(failure.code);
     PyObject* kind = index < classes.size() ? classes[index] : nullptr;
-    PyErr_SetString(kind != nullptr ? kind : classes[0], failure.text.c_str());
+    if (kind == nullptr) kind = classes[0];
+    if (!failure.failed.has_value()) return PyErr_SetString(kind, failure.text.c_str());
+    const nb::object error = nb::handle(kind)(failure.text.c_str());
+    error.attr("failed") = *failure.failed;
+    PyErr_SetObject(kind, error.ptr());
   }
 }
 

@@ -6,6 +6,8 @@
 #include <bonsai/c.h>
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 namespace bonsai::python {
@@ -16,6 +18,7 @@ namespace nb = nanobind;
 struct Failure {
   int code;
   std::string text;
+  std::optional<size_t> failed = std::nullopt;  // of a batch: the number of the condition that does not hold
 };
 
 // The message of one C call. Pass out() as errptr.

@@ -7,13 +7,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <deque>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bytes.h"
+#include "condition.h"
 #include "cursor.h"
 #include "error.h"
 #include "pools.h"
@@ -47,9 +50,18 @@ class Batch {
     require_idle();
     message.require(bonsai_writebatch_delete(batch_, k.data(), k.size(), message.out()));
   }
+  void require(nb::handle key, const Condition& condition) {
+    const Bytes k(key);
+    Message message;
+    require_idle();
+    const bonsai_condition_t required = condition.get();
+    message.require(bonsai_writebatch_require(batch_, &required, k.data(), k.size(), message.out()));
+    if (condition.snapshot().snapshot() != nullptr) snapshots_.push_back(condition.snapshot());
+  }
   void clear() {
     require_idle();
     bonsai_writebatch_clear(batch_);
+    snapshots_.clear();
   }
   [[nodiscard]] size_t count() const { return bonsai_writebatch_count(batch_); }
 
@@ -58,7 +70,15 @@ class Batch {
     writing_ = true;
     const auto idle = [](bool* writing) { *writing = false; };
     const std::unique_ptr<bool, decltype(idle)> afterwards(&writing_, idle);
-    store.call([&](bonsai_t* db, char** error) { return bonsai_write(db, batch_, error); });
+    std::deque<ReadOptions> readers;  // keep the snapshots
+    for (const SnapshotName& name : snapshots_) readers.emplace_back(name.of(store));
+    size_t failed = 0;
+    try {
+      store.call([&](bonsai_t* db, char** error) { return bonsai_write_if(db, batch_, &failed, error); });
+    } catch (Failure& failure) {
+      if (failure.code == BONSAI_CONDITION_FAILED) failure.failed = failed;
+      throw;
+    }
   }
 
  private:
@@ -67,6 +87,7 @@ class Batch {
   }
 
   bonsai_writebatch_t* batch_;
+  std::vector<SnapshotName> snapshots_;  // that conditions name; a write asks whether they are live
   bool writing_ = false;
 };
 
@@ -183,7 +204,8 @@ void add_many(Class& db) {
            "A list of the values of the keys, None for those that are absent.")
       .def(
           "write", [](Store& store, Batch& batch) { batch.write(store); }, nb::arg("batch"),
-          "Applies a batch: whole or not at all, for readers and for crashes.")
+          "Applies a batch: whole or not at all, for readers and for crashes. Raises ConditionFailedError if a\n"
+          "condition does not hold; its member failed is the number of one that does not, in the order of require().")
       .def(
           "scan",
           [](Store& store, nb::handle start, nb::handle end, std::optional<uint64_t> limit, Snapshot* snapshot) {
@@ -272,10 +294,12 @@ void add_classes(nb::module_& module) {
   module.attr("KEY_BYTES_MAX") = BONSAI_KEY_BYTES_MAX;
   module.attr("VALUE_BYTES_MAX") = BONSAI_VALUE_BYTES_MAX;
   add_errors(module);
-  nb::class_<Batch>(module, "Batch", "Updates that DB.write() applies whole or not at all.")
+  nb::class_<Batch>(module, "Batch", "Updates that DB.write() applies whole or not at all, if conditions hold.")
       .def(nb::init<>())
       .def("put", &Batch::put, nb::arg("key"), nb::arg("value"))
       .def("delete", &Batch::remove, nb::arg("key"))
+      .def("require", &Batch::require, nb::arg("key"), nb::arg("condition"),
+           "Has the write take effect only if the condition holds of the key, which the batch need not update.")
       .def("clear", &Batch::clear)
       .def("__len__", &Batch::count);
   nb::class_<Snapshot>(module, "Snapshot", "A point in a store's history. See DB.snapshot().")
@@ -284,6 +308,7 @@ void add_classes(nb::module_& module) {
       .def("__exit__", [](Snapshot& self, nb::args) { self.release(); });
   Class db(module, "DB", "An open store. See bonsai.open().");
   add_single(db);
+  add_conditions(module, db);
   add_many(db);
   add_lent(db);
   add_whole(db);

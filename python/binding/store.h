@@ -98,6 +98,7 @@ class Snapshot : public Lent {
   void release();
   // Errors: Failure, if it was released.
   [[nodiscard]] const bonsai_snapshot_t* get() const;
+  [[nodiscard]] bool is_of(const Store& store) const { return &Lent::store() == &store; }
 
  private:
   friend class ReadOptions;

@@ -48,6 +48,24 @@ def test_threads_share_a_store(db):
     assert db.count() == 2000
 
 
+def test_threads_compare_and_set(db):
+    def work():
+        for _ in range(200):
+            db.increment(b"counter")
+            while True:
+                seen = db.get(b"set")
+                condition = bonsai.Condition.absent() if seen is None else bonsai.Condition.equals(seen)
+                if db.put_if(condition, b"set", b"%d" % (int(seen or 0) + 1)):
+                    break
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert db[b"counter"] == db[b"set"] == b"800"
+
+
 def test_close_beside_calls_is_busy_and_harms_nobody(path):
     db = bonsai.open(path, create=True, pool_bytes=16 << 20)
     db.put_many((b"%08d" % i, b"v" * 100) for i in range(5000))

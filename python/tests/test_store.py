@@ -114,6 +114,78 @@ def test_batches_and_snapshots(db):
     assert db.batch_bytes_max > 0
 
 
+def test_conditional_updates(db):
+    absent, present = bonsai.Condition.absent(), bonsai.Condition.present()
+    assert db.put_if(absent, b"a", b"1") and not db.put_if(absent, b"a", b"2") and db[b"a"] == b"1"
+    assert not db.put_if(present, b"b", b"1") and db.put_if(present, b"a", b"2") and b"b" not in db
+    seen = bytearray(b"2")
+    equals = bonsai.Condition.equals(seen)
+    seen[:] = b"3"
+    assert db.put_if(equals, b"a", b"3") and not db.put_if(equals, b"a", b"4") and db[b"a"] == b"3"
+    assert not db.delete_if(equals, b"a") and db.delete_if(present, b"a") and not db.delete_if(present, b"a")
+    assert db.increment(b"n") == 1 and db.increment(b"n", -5) == -4 and db.increment(b"n", by=1 << 40) == (1 << 40) - 4
+    with pytest.raises(bonsai.InvalidArgumentError):
+        db.increment(b"n", (1 << 63) - 1)
+    db[b"text"] = b"text"
+    with pytest.raises(bonsai.InvalidArgumentError):
+        db.increment(b"text")
+    assert db[b"n"] == b"%d" % ((1 << 40) - 4)
+    for wrong in (lambda: db.put_if(b"1", b"a", b"2"), lambda: bonsai.Condition.equals("text"), bonsai.Condition,
+                  lambda: bonsai.Condition.unchanged(None)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_unchanged_since_a_snapshot(db, tmp_path):
+    db[b"a"] = b"1"
+    snapshot = db.snapshot()
+    unchanged = bonsai.Condition.unchanged(snapshot)
+    assert db.put_if(unchanged, b"b", b"1") and not db.put_if(unchanged, b"b", b"2")
+    db[b"a"] = b"1"
+    assert not db.delete_if(unchanged, b"a") and db[b"a"] == b"1"
+    batch = bonsai.Batch()
+    batch.require(b"c", unchanged)
+    batch.put(b"c", b"1")
+    with bonsai.open(tmp_path / "other", create=True, pool_bytes=16 << 20) as other:
+        for call in (lambda: other.put_if(unchanged, b"a", b""), lambda: other.write(batch)):
+            with pytest.raises(bonsai.InvalidArgumentError, match="another store"):
+                call()
+    snapshot.release()
+    for call in (lambda: db.put_if(unchanged, b"c", b""), lambda: db.write(batch),
+                 lambda: batch.require(b"c", unchanged)):
+        with pytest.raises(bonsai.InvalidArgumentError, match="released"):
+            call()
+    batch.clear()
+    db.write(batch)
+    assert b"c" not in db
+    del snapshot, unchanged
+    gc.collect()
+
+
+def test_a_batch_with_conditions(db):
+    db[b"a"] = b"1"
+    batch = bonsai.Batch()
+    batch.require(b"a", bonsai.Condition.equals(b"1"))
+    batch.require(b"b", bonsai.Condition.absent())
+    batch.put(b"a", b"2")
+    batch.put(b"c", b"2")
+    db.write(batch)
+    assert db.scan() == [(b"a", b"2"), (b"c", b"2")]
+    db[b"a"], db[b"b"] = b"1", b"here"
+    with pytest.raises(bonsai.ConditionFailedError) as caught:
+        db.write(batch)
+    assert caught.value.failed == 1 and db[b"c"] == b"2" and db[b"a"] == b"1"
+    snapshot = db.snapshot()
+    batch.clear()
+    batch.require(b"c", bonsai.Condition.unchanged(snapshot))
+    batch.delete(b"c")
+    db.write(batch)
+    assert b"c" not in db
+    with pytest.raises(bonsai.ConditionFailedError):
+        db.write(batch)
+    snapshot.release()
+
+
 def test_cursor_moves(db):
     db.put_many({b"b": b"1", b"d": b"2", b"f": b"3"})
     cursor = db.cursor()

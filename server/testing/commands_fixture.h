@@ -37,6 +37,7 @@ class CommandsFixture : public ::testing::Test {
     ASSERT_NE(executor_, nullptr);
   }
   void stop() {
+    client_ = Client();  // it may watch keys
     executor_.reset();
     state_.reset();
     if (db_ != nullptr) {

@@ -17,6 +17,8 @@ from ._bonsai import (  # noqa: F401
     Batch,
     BusyError,
     CheckReport,
+    Condition,
+    ConditionFailedError,
     CorruptionError,
     Cursor,
     Error,
