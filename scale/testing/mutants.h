@@ -27,6 +27,7 @@ enum Mutant : uint32_t {
   kOpensWithTooFew = 1u << 9,       // a group is opened by whichever members are there
   kNotMadeEqual = 1u << 10,         // a member that was away is taken for one that holds everything
   kCopyUsedAgain = 1u << 11,        // what is being written is given back, and used again, before its WRITE is complete
+  kJoinerMissesWrites = 1u << 12,   // a member that joins gets no updates before it is in sync
   kFirstMemberOnly = 1u << 13,      // updates go to the first member of a group alone
   kTooFewGoOn = 1u << 14,           // a group goes on with fewer members than are needed
   kSendAgainSkipped = 1u << 15,     // what a connection has left unanswered is taken for durable
@@ -38,6 +39,8 @@ enum Mutant : uint32_t {
   kRecordSkipped = 1u << 21,        // every other owner is served before the record that names it is durable
   kReplacedResumes = 1u << 22,      // a session that was replaced gets the pool back when it resumes
   kRestartNotAwaited = 1u << 23,    // a restarted node does not wait out the lease that its record names
+  kStaleCopyLands = 1u << 24,       // a copy goes to a member that joins although its place was written meanwhile
+  kEarlierNotAwaited = 1u << 25,    // what was noted before a member joined is not awaited before others are read
   kEntersBeforeCopy = 1u << 26,     // a page names a member that joins before it is brought up to date
   kPageNotRaised = 1u << 27,        // a member that was brought up to date is in sync without a page that says so
   kLeaseNotAwaited = 1u << 30,      // a node gives a pool away while its owner's lease runs
