@@ -73,7 +73,8 @@ void ChildProcess::signal(int number) {
   // Threads that run go on until the kernel has told each of them. The state is looked at, and not taken away.
   const auto stopped = [this] {
     siginfo_t info = {};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
   };
   for (BoundedWait wait("child.stop", kStopMsMax); !stopped() && !wait.expired();) wait.pause();
 }

@@ -161,7 +161,7 @@ TEST(SecretTest, AnOverheardGreetingIsGoodNowhere) {
 }
 
 TEST(SecretMutants, EachCheckThatIsLeftOutIsNoticed) {
-  const auto with = [](uint32_t mutant) {
+  const auto with = [](uint64_t mutant) {
     bonsai::testing::mutants_on = mutant;
     const Overheard found = replay();
     bonsai::testing::mutants_on = 0;

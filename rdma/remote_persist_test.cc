@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(, RemotePersistTest, ::testing::ValuesIn(kCases),
 TEST(RemotePersistMutants, EachDroppedRemoteFlushIsNoticed) {
   struct Broken {
     const char* name;
-    uint32_t mutant;
+    uint64_t mutant;
     size_t in_case;
   };
   const Broken kBroken[] = {

@@ -108,6 +108,7 @@ void Group::settle() {
     }
     member->state.note(TargetState::Event::kInForce);
     if ((in_force_ & only(i)) != 0) continue;
+    some_joined_ = true;
     actions_.entered(member);
     came_in.hit();
     tell(member->state.name() + " is up to date; the store has " + std::to_string(membership::count(now)) +
@@ -179,7 +180,7 @@ Status Group::write_next_page() {
 
 void Group::note_equal() {
   const std::lock_guard lock(mutex_);
-  if (in_sync_.is_changing()) return;
+  if (in_sync_.is_changing() || some_joined_) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     if ((in_sync_.members() & only(i)) == 0) continue;
     const std::lock_guard connecting(members_[i]->connecting);

@@ -68,7 +68,8 @@ class Group {
   // Another page with the same members. Errors: Unavailable (not all have it).
   Status write_next_page();
   // The store is closed, and everything that was written is on all members in sync: the next opening need not compare
-  // them. No effect if that is not known.
+  // them. No effect if that is not known, or if a member has joined: it got resident bytes as they are here, also those
+  // that were stored and never flushed, which the others do not have.
   void note_equal();
 
   // All members, by number.
@@ -96,6 +97,7 @@ class Group {
   GroupPage page_;  // but self, in_sync and equal
   membership::InSync in_sync_;
   membership::MemberSet in_force_;  // that the last page in force names
+  bool some_joined_ = false;
 };
 
 }  // namespace bonsai::scale

@@ -22,12 +22,12 @@ constexpr const char* kRuleLeftOut = "BONSAI_LAYOUT_MUTANT";
 // In the process that shall notice it.
 [[maybe_unused]] const bool kLeftOut = [] {
   const char* bit = std::getenv(kRuleLeftOut);
-  if (bit != nullptr) bonsai::testing::mutants_on.store(static_cast<uint32_t>(std::strtoul(bit, nullptr, 10)));
+  if (bit != nullptr) bonsai::testing::mutants_on.store(std::strtoull(bit, nullptr, 10));
   return bit != nullptr;
 }();
 
 // The exit code of the tests.
-int run_without(uint32_t rule, const std::string& tests) {
+int run_without(uint64_t rule, const std::string& tests) {
   const std::vector<std::string> words = {"/usr/bin/env", kRuleLeftOut + ("=" + std::to_string(rule)),
                                           "BONSAI_TEST_BUDGET=fast", std::filesystem::read_symlink("/proc/self/exe"),
                                           "--gtest_filter=" + tests};
@@ -38,7 +38,7 @@ int run_without(uint32_t rule, const std::string& tests) {
 
 TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
   const struct {
-    uint32_t rule;
+    uint64_t rule;
     const char* name;
     const char* noticed_by;
   } all[] = {{kTurnsOnceMore, "a unit is on the next target", "Layout.IsABijection*"},

@@ -207,7 +207,7 @@ TEST(LeasesTest, HoldAndEndAsTheProtocolSays) {
 
 TEST(LeasesTest, TheLossOfEachRuleIsNoticed) {
   const struct {
-    uint32_t rule;
+    uint64_t rule;
     bool (*notices)();
   } all[] = {{kLeaseNotChecked, a_grant_counts_from_its_request},
              {kLeaseByArrival, a_grant_counts_from_its_request},

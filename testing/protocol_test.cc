@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(, Protocol, ::testing::Values(false, true),
 
 struct MutantCase {
   const char* name;
-  uint32_t bit;
+  uint64_t bit;
   const char* first = kCases[0].name;  // the case that the hunt begins with
 };
 

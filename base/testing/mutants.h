@@ -12,9 +12,9 @@
 namespace bonsai::testing {
 
 // Bits of the rules that are off; a room's testing/mutants.h names them. Set it only while no operation runs.
-inline std::atomic<uint32_t> mutants_on{0};
+inline std::atomic<uint64_t> mutants_on{0};
 
-inline bool mutant(uint32_t bit) { return (mutants_on.load(std::memory_order_relaxed) & bit) != 0; }
+inline bool mutant(uint64_t bit) { return (mutants_on.load(std::memory_order_relaxed) & bit) != 0; }
 
 #ifdef BONSAI_STEPPED
 // Without a rule, invariants break. The test's judge must notice that by itself, so the program goes on.

@@ -18,7 +18,7 @@ namespace bonsai::testing {
 
 struct PlantedFault {
   const char* name;
-  uint32_t mutant;
+  uint64_t mutant;
   std::function<bool()> found;  // whether the test's judge is dissatisfied
 };
 

@@ -25,7 +25,7 @@ using bonsai::testing::expect_found;
 using bonsai::testing::mutants_on;
 
 struct Rule {
-  uint32_t bit;
+  uint64_t bit;
   const char* name;
 };
 

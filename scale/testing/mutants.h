@@ -2,7 +2,7 @@
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
 // sources. The simulations of the whole store must notice the loss of those that testing/sim/rules.h names; leases,
 // groups and layouts have tests of their own (leases_test.cc, group_life_test.cc, layout_mutant_test.cc). No bit of
-// persist/testing/mutants.h or store/testing/mutants.h, but for groups and layouts, whose tests compile neither.
+// persist/testing/mutants.h or store/testing/mutants.h, but for groups, whose tests compile neither.
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -14,7 +14,7 @@ namespace bonsai::scale {
 
 using bonsai::testing::mutant;
 
-enum Mutant : uint32_t {
+enum Mutant : uint64_t {
   kFenceNotAwaited = 1u << 0,       // a fence answers when all is posted, before the nodes have answered
   kFenceFailureIgnored = 1u << 1,   // a fence that failed answers true
   kFailureForgotten = 1u << 2,      // after a failure the target goes on
@@ -27,7 +27,7 @@ enum Mutant : uint32_t {
   kOpensWithTooFew = 1u << 9,       // a group is opened by whichever members are there
   kNotMadeEqual = 1u << 10,         // a member that was away is taken for one that holds everything
   kCopyUsedAgain = 1u << 11,        // what is being written is given back, and used again, before its WRITE is complete
-  kTurnsOnceMore = 1u << 12,        // a striped unit is on the target after its own
+  kJoinerMissesWrites = 1u << 12,   // a member that joins gets no updates before it is in sync
   kFirstMemberOnly = 1u << 13,      // updates go to the first member of a group alone
   kTooFewGoOn = 1u << 14,           // a group goes on with fewer members than are needed
   kSendAgainSkipped = 1u << 15,     // what a connection has left unanswered is taken for durable
@@ -39,14 +39,18 @@ enum Mutant : uint32_t {
   kRecordSkipped = 1u << 21,        // every other owner is served before the record that names it is durable
   kReplacedResumes = 1u << 22,      // a session that was replaced gets the pool back when it resumes
   kRestartNotAwaited = 1u << 23,    // a restarted node does not wait out the lease that its record names
-  kOffsetTurns = 1u << 24,          // a striped unit is a unit further than its address
-  kUnitsCrossed = 1u << 25,         // a piece of striped bytes goes on into the next unit
+  kStaleCopyLands = 1u << 24,       // a copy goes to a member that joins although its place was written meanwhile
+  kEarlierNotAwaited = 1u << 25,    // what was noted before a member joined is not awaited before others are read
   kEntersBeforeCopy = 1u << 26,     // a page names a member that joins before it is brought up to date
   kPageNotRaised = 1u << 27,        // a member that was brought up to date is in sync without a page that says so
-  kWritesNotSplit = 1u << 28,       // striped writes go to the target of their address alone
-  kReadsNotSplit = 1u << 29,        // striped reads come from the target of their address alone
   kLeaseNotAwaited = 1u << 30,      // a node gives a pool away while its owner's lease runs
   kFlushNotAwaited = 1u << 31,      // the server answers before the pool's flush thread has flushed
+  // Of layouts.
+  kTurnsOnceMore = uint64_t{1} << 32,   // a striped unit is on the target after its own
+  kOffsetTurns = uint64_t{1} << 33,     // a striped unit is a unit further than its address
+  kUnitsCrossed = uint64_t{1} << 34,    // a piece of striped bytes goes on into the next unit
+  kWritesNotSplit = uint64_t{1} << 35,  // striped writes go to the target of their address alone
+  kReadsNotSplit = uint64_t{1} << 36,   // striped reads come from the target of their address alone
 };
 
 }  // namespace bonsai::scale

@@ -260,7 +260,7 @@ TEST(OwnerSim, WhoWasReplacedAnswersNothing) {
 }
 
 TEST(OwnerSim, TheLossOfEachCheckIsNoticed) {
-  const std::vector<std::pair<uint32_t, std::string>> checks = {
+  const std::vector<std::pair<uint64_t, std::string>> checks = {
       {store::kGetNotChecked, "Get, cut off: OK"},           {store::kMultiGetNotChecked, "MultiGet, cut off: OK"},
       {store::kScanNotChecked, "Scan, cut off: OK"},         {store::kIteratorNotChecked, "SeekToFirst, cut off: OK"},
       {store::kSnapshotNotChecked, "GetSnapshot, back: OK"}, {store::kBufferedNotChecked, "buffered Put, cut off: OK"},

@@ -59,7 +59,7 @@ inline constexpr NoticedRule kNoticedRules[] = {
 
 // Else the loss of one would hide that of another.
 inline constexpr bool kEachHasItsBit = [] {
-  std::array<uint32_t, std::size(kNoticedRules)> bits{};
+  std::array<uint64_t, std::size(kNoticedRules)> bits{};
   std::transform(std::begin(kNoticedRules), std::end(kNoticedRules), bits.begin(),
                  [](const NoticedRule& each) { return each.rule.bit; });
   std::sort(bits.begin(), bits.end());

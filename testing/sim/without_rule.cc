@@ -16,7 +16,7 @@
 
 namespace bonsai::testing::sim {
 
-uint64_t lives_until_noticed(uint32_t bit, uint64_t first, uint64_t processes_max, const IsWrong& is_wrong) {
+uint64_t lives_until_noticed(uint64_t bit, uint64_t first, uint64_t processes_max, const IsWrong& is_wrong) {
   const ScratchFolder scratch;  // what children leave goes with it
   const std::string folder = std::filesystem::path(scratch.file("child")).parent_path();
   for (uint64_t n = 0; n < processes_max; ++n) {

@@ -13,7 +13,7 @@
 namespace bonsai::testing::sim {
 
 struct Rule {
-  uint32_t bit;
+  uint64_t bit;
   const char* name;
 };
 // Whether the life of this seed breaks a promise.
@@ -21,7 +21,7 @@ using IsWrong = std::function<bool(uint64_t seed)>;
 
 // Lives without the rule, from seed `first` on, until one is wrong. Returns an upper bound of the lives that this took;
 // 0: none was wrong.
-uint64_t lives_until_noticed(uint32_t bit, uint64_t first, uint64_t processes_max, const IsWrong& is_wrong);
+uint64_t lives_until_noticed(uint64_t bit, uint64_t first, uint64_t processes_max, const IsWrong& is_wrong);
 
 // Leaves out one rule after the other. Prints, adds to the table, and expects that the loss of each is noticed. Returns
 // for how many it was.
