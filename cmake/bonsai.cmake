@@ -250,7 +250,8 @@ function(bonsai_test name)
         # Each round trip to a node waits until both processes have had a processor. With few processors this takes
         # three times as long.
         math(EXPR limit "3 * ${TEST_TIMEOUT}")
-        add_test(NAME ${again} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${again}.xml ${cases})
+        set(results --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${again}.xml)
+        add_test(NAME ${again} COMMAND ${name} ${results} ${cases})
         set_tests_properties(${again} PROPERTIES TIMEOUT ${limit} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                              ENVIRONMENT "BONSAI_TEST_MEDIUM=${medium};BONSAI_TEST_BUDGET=fast;${TEST_ENVIRONMENT}")
       endif()
