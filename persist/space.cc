@@ -21,10 +21,16 @@ template <class Intervals>
 
 }  // namespace
 
+// These four change nothing if they throw bad_alloc: what allocates goes first.
 void Space::Target::insert(uint64_t offset, uint64_t bytes) {
   BONSAI_INVARIANT(bytes > 0 && offset % kBlockBytes == 0 && bytes % kBlockBytes == 0);
-  by_offset.emplace(offset, bytes);
   by_size.emplace(bytes, offset);
+  try {
+    by_offset.emplace(offset, bytes);
+  } catch (...) {
+    by_size.erase({bytes, offset});
+    throw;
+  }
   BONSAI_INVARIANT(by_offset.size() == by_size.size());
 }
 
@@ -33,14 +39,38 @@ void Space::Target::erase(ByOffset::iterator it) {
   by_offset.erase(it);
 }
 
+// Gives an interval another beginning or end, between those beside it.
+void Space::Target::resize(ByOffset::iterator it, uint64_t offset, uint64_t bytes) {
+  const auto [old_offset, old_bytes] = *it;
+  if (offset == old_offset) {
+    by_size.emplace(bytes, offset);
+    it->second = bytes;
+    BONSAI_INVARIANT(by_size.erase({old_bytes, old_offset}) == 1);
+  } else {
+    insert(offset, bytes);
+    erase(by_offset.find(old_offset));
+  }
+}
+
 // Takes [start, start + bytes) out of a free interval.
 uint64_t Space::Target::cut(ByOffset::iterator it, uint64_t start, uint64_t bytes) {
   const auto [offset, size] = *it;
-  BONSAI_INVARIANT(start >= offset && start + bytes <= offset + size);
+  const uint64_t end = start + bytes, rest = offset + size - end;
+  BONSAI_INVARIANT(start >= offset && end <= offset + size);
   BONSAI_INVARIANT(free_bytes.load(std::memory_order_relaxed) >= bytes);
-  erase(it);
-  if (start > offset) insert(offset, start - offset);
-  if (start + bytes < offset + size) insert(start + bytes, offset + size - start - bytes);
+  if (start == offset && rest == 0) {
+    erase(it);
+  } else if (start == offset) {
+    resize(it, end, rest);
+  } else {
+    if (rest > 0) insert(end, rest);
+    try {
+      resize(by_offset.find(offset), offset, start - offset);
+    } catch (...) {
+      if (rest > 0) erase(by_offset.find(end));
+      throw;
+    }
+  }
   free_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return start;
 }
@@ -72,24 +102,22 @@ uint64_t Space::Target::take_high(uint64_t bytes, uint64_t align) {
   return 0;
 }
 
-// Joins a range to the free ones.
+// Joins a range to the free ones. If it throws bad_alloc, the range stays taken.
 void Space::Target::give(uint64_t begin, uint64_t bytes) {
-  uint64_t end = begin + bytes;
+  const uint64_t end = begin + bytes;
   const auto next = by_offset.lower_bound(begin);
   BONSAI_CHECK(next == by_offset.end() || next->first >= end);
-  if (next != by_offset.begin()) {
-    const auto prev = std::prev(next);
-    BONSAI_CHECK(prev->first + prev->second <= begin);
-    if (prev->first + prev->second == begin) {
-      begin = prev->first;
-      erase(prev);
-    }
+  const uint64_t bytes_after = next != by_offset.end() && next->first == end ? next->second : 0;
+  const auto prev = next == by_offset.begin() ? by_offset.end() : std::prev(next);
+  BONSAI_CHECK(prev == by_offset.end() || prev->first + prev->second <= begin);
+  if (prev != by_offset.end() && prev->first + prev->second == begin) {
+    resize(prev, prev->first, prev->second + bytes + bytes_after);
+    if (bytes_after > 0) erase(by_offset.find(end));
+  } else if (bytes_after > 0) {
+    resize(next, begin, bytes + bytes_after);
+  } else {
+    insert(begin, bytes);
   }
-  if (const auto after = by_offset.find(end); after != by_offset.end()) {
-    end += after->second;
-    erase(after);
-  }
-  insert(begin, end - begin);
   free_bytes.fetch_add(bytes, std::memory_order_relaxed);
   BONSAI_SLOW_INVARIANT(free_bytes.load(std::memory_order_relaxed) == bytes_of(by_offset));
 }
@@ -309,15 +337,20 @@ void Space::free(scale::Addr addr, uint64_t bytes) {
   if (bytes == 0) return;
   BONSAI_INVARIANT(addr.target() < targets_.size() && !addr.is_nil());
   BONSAI_INVARIANT(used_bytes_.load(std::memory_order_relaxed) >= bytes);
-  used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   Target& target = *targets_[addr.target()];
   const Piece piece{addr, bytes};
   Piece window;
   {
     const std::lock_guard lock(target.mutex);
     window = target.window;
-    if (!window.holds(piece)) return target.give(addr.offset(), bytes);
-    if (!target.withhold(piece)) return;
+    bool ends_exchange = false;
+    if (window.holds(piece)) {
+      ends_exchange = target.withhold(piece);
+    } else {
+      target.give(addr.offset(), bytes);
+    }
+    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (!ends_exchange) return;
   }
   const std::lock_guard lock(relocation_mutex_);
   end_exchange(window);

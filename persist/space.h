@@ -42,10 +42,11 @@ class Space {
   void add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes);
 
   // Returns a range of at least `bytes`, rounded up to blocks, aligned to `align`; nil when there is none.
-  // Tries the target with the most free space first.
+  // Tries the target with the most free space first. If it throws bad_alloc, nothing has changed.
   [[nodiscard]] scale::Addr allocate(uint64_t bytes, Use use, uint64_t align = 0, Where where = Where::kLow);
 
-  // Frees a range. Requires: it was allocated (or reserved) and is no longer used.
+  // Frees a range. Requires: it was allocated (or reserved) and is no longer used. If it throws bad_alloc, the range
+  // stays allocated.
   void free(scale::Addr addr, uint64_t bytes);
 
   // Recovery: marks a range as used. False if part of it is not free: two owners claim it, or it is out of bounds.
@@ -116,6 +117,7 @@ class Space {
 
     void insert(uint64_t offset, uint64_t bytes);
     void erase(ByOffset::iterator it);
+    void resize(ByOffset::iterator it, uint64_t offset, uint64_t bytes);
     void give(uint64_t begin, uint64_t bytes);
     uint64_t take(uint64_t bytes, uint64_t align, Where where);
     uint64_t take_high(uint64_t bytes, uint64_t align);

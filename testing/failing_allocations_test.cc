@@ -13,14 +13,18 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/testing/temp_folder.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
+#include "persist/format.h"
+#include "persist/space.h"
 #include "testing/failing_new.h"
 #include "testing/hostile.h"
 
@@ -509,6 +513,50 @@ TEST_F(FailingAllocations, EachCallSaysSoAndLosesNothing) {
   std::printf("%llu allocations failed, %llu calls refused\n", static_cast<unsigned long long>(failed_),
               static_cast<unsigned long long>(refused_));
   EXPECT_GT(refused_, 0u);
+}
+
+// What is free stays known, byte for byte.
+TEST(FailingAllocationsOfSpace, AllocateChangesNothingAndFreeLeavesTheRangeAllocated) {
+  constexpr uint64_t kBlocks = 3'000, kBegin = 8 * persist::kBlockBytes;
+  base::Random random(base::seed_from_env_or(17));
+  persist::Space space;
+  space.add_target(kBegin, kBegin + kBlocks * persist::kBlockBytes, 0);
+  std::vector<std::pair<scale::Addr, uint64_t>> held;
+  uint64_t held_bytes = 0, failures = 0;
+  for (int step = 0; step < 40'000; ++step) {
+    const uint64_t bytes = persist::kBlockBytes * (1 + random.below(3));
+    const size_t which = held.empty() ? 0 : random.below(held.size());
+    const bool allocates = held.empty() || random.chance(1, 2);
+    scale::Addr addr;
+    held.reserve(held.size() + 1);
+    testing::fail_allocation_after(static_cast<int64_t>(random.below(3)));
+    bool failed = false;
+    try {
+      if (allocates) {
+        addr = space.allocate(bytes, persist::Space::Use::kReserve, 0,
+                              step % 3 == 0 ? persist::Space::Where::kHigh : persist::Space::Where::kLow);
+      } else {
+        space.free(held[which].first, held[which].second);
+      }
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    static_cast<void>(testing::end_failing_allocations());
+    failures += failed ? 1 : 0;
+    if (!failed && allocates && !addr.is_nil()) {
+      held.emplace_back(addr, bytes);
+      held_bytes += bytes;
+    } else if (!failed && !allocates) {
+      held_bytes -= held[which].second;
+      held[which] = held.back();
+      held.pop_back();
+    }
+    ASSERT_EQ(space.used_bytes(), held_bytes) << step;
+    ASSERT_EQ(space.ordinary_free_bytes(), space.capacity_bytes() - held_bytes) << step;
+  }
+  EXPECT_GT(failures, 100u);
+  for (const auto& [addr, bytes] : held) space.free(addr, bytes);
+  EXPECT_TRUE(space.reserve({0, kBegin}, kBlocks * persist::kBlockBytes)) << "all is free, and in one piece";
 }
 
 }  // namespace
