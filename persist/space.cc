@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "persist/space.h"
 
+#include <absl/cleanup/cleanup.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -25,12 +27,9 @@ template <class Intervals>
 void Space::Target::insert(uint64_t offset, uint64_t bytes) {
   BONSAI_INVARIANT(bytes > 0 && offset % kBlockBytes == 0 && bytes % kBlockBytes == 0);
   by_size.emplace(bytes, offset);
-  try {
-    by_offset.emplace(offset, bytes);
-  } catch (...) {
-    by_size.erase({bytes, offset});
-    throw;
-  }
+  absl::Cleanup undo = [&] { by_size.erase({bytes, offset}); };
+  by_offset.emplace(offset, bytes);
+  std::move(undo).Cancel();
   BONSAI_INVARIANT(by_offset.size() == by_size.size());
 }
 
@@ -64,12 +63,11 @@ uint64_t Space::Target::cut(ByOffset::iterator it, uint64_t start, uint64_t byte
     resize(it, end, rest);
   } else {
     if (rest > 0) insert(end, rest);
-    try {
-      resize(by_offset.find(offset), offset, start - offset);
-    } catch (...) {
+    absl::Cleanup undo = [&] {
       if (rest > 0) erase(by_offset.find(end));
-      throw;
-    }
+    };
+    resize(by_offset.find(offset), offset, start - offset);
+    std::move(undo).Cancel();
   }
   free_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return start;

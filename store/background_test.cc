@@ -41,7 +41,7 @@ class BackgroundTest : public ::testing::TestWithParam<uint32_t> {
   }
   void expect_sound() {
     CheckReport report;
-    ASSERT_TRUE(Check(path_, &report).ok());
+    ASSERT_TRUE(Check(file_names(path_), &report).ok());
     EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
   }
 
@@ -97,7 +97,7 @@ TEST_P(BackgroundTest, DrainEmptiesTheLog) {
   EXPECT_EQ(db->GetStats().gets_from_dnodes, 1u);
   ASSERT_TRUE(db->Close().ok());
   CheckReport report;
-  ASSERT_TRUE(Check(path_, &report).ok());
+  ASSERT_TRUE(Check(file_names(path_), &report).ok());
   EXPECT_TRUE(report.ok());
   EXPECT_EQ(report.records, 3'000u);
 }

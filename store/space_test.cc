@@ -76,7 +76,7 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
     ASSERT_TRUE(db_->Close().ok());
     db_.reset();
     CheckReport report;
-    ASSERT_TRUE(Check(path_, &report).ok());
+    ASSERT_TRUE(Check(file_names(path_), &report).ok());
     EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
     EXPECT_EQ(report.records, records);
     EXPECT_EQ(report.data_bytes, stats.data_bytes);
@@ -212,7 +212,7 @@ TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
     }
     ASSERT_TRUE(db->Close().ok());
     CheckReport report;
-    ASSERT_TRUE(Check(folder.pool(1), &report).ok());
+    ASSERT_TRUE(Check(file_names(folder.pool(1)), &report).ok());
     EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
     EXPECT_EQ(report.records, model.size());
   }

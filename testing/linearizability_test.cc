@@ -66,7 +66,7 @@ Stats run(const Case& what, uint64_t steps) {
   EXPECT_TRUE(db->Close().ok());
   db.reset();
   CheckReport report;
-  EXPECT_TRUE(Check(pool, &report).ok());
+  EXPECT_TRUE(Check(file_names(pool), &report).ok());
   EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
   return stats;
 }

@@ -68,7 +68,7 @@ TEST_P(Model, StoreAnswersAsTheModel) {
   ASSERT_TRUE(verdict.ok) << verdict.text;
   add_figure("model_steps", steps);
   CheckReport report;
-  ASSERT_TRUE(Check(pool, &report).ok());
+  ASSERT_TRUE(Check(file_names(pool), &report).ok());
   EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
   EXPECT_TRUE(report.clean);
 }

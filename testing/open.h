@@ -24,13 +24,16 @@ namespace bonsai::testing {
   return is_striped(path) && path.find(',') == std::string::npos;
 }
 
-// Returns the name by which the other calls of the public interface reach the pool.
-inline std::string asked_name(const std::string& path) {
-  if (is_divided(path)) return path + "," + path + ".1," + path + ".2";
-  return shm_asked() ? served(path) : path;
+// The pool's files, as a name.
+inline std::string file_names(const std::string& path) {
+  return is_divided(path) ? path + "," + path + ".1," + path + ".2" : path;
 }
+// Returns the name by which the other calls of the public interface reach the pool.
+inline std::string asked_name(const std::string& path) { return shm_asked() ? served(path) : file_names(path); }
 
-inline Options striped(const Options& options, const std::string& path) {
+// The options with which open_db() opens a pool.
+inline Options asked_options(const Options& options, const std::string& path) {
+  if (!is_striped(path)) return options;
   constexpr uint64_t kSmallUnitsBytes = 32 * base::kMiB;  // larger pools have too many small units to be mapped
   const auto part = [&path](uint64_t bytes) {
     const bool divided = is_divided(path) && bytes >= kPoolBytesMin && bytes <= kPoolBytesMax;
@@ -50,7 +53,7 @@ inline Status open_db(const Options& options, const std::string& path, std::uniq
   TestOptions test;
   if (options.medium == MediumChoice::kDram) return OpenForTest(options, test, path, db);
   if (far_asked()) test.medium = TestMedium::kFar;
-  return OpenForTest(is_striped(path) ? striped(options, path) : options, test, asked_name(path), db);
+  return OpenForTest(asked_options(options, path), test, asked_name(path), db);
 }
 
 }  // namespace bonsai::testing
