@@ -46,7 +46,7 @@ void reply_with_old(const Call& call, const Make& make) {
   call.executor.settle(&call.client);
   Value seen;
   const Status status = replace(&call.executor, call.args[1], &seen, make);
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   call.executor.reply(&call.client, [&](Reply& out) { seen ? out.bulk(*seen) : out.null(); });
 }
 
@@ -62,7 +62,7 @@ void reply_with_length(const Call& call, const Make& make) {
     length = value->size();
     return change;
   });
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(length)); });
 }
 
@@ -178,7 +178,7 @@ void run_msetnx(const Call& call) {
   }
   call.executor.settle(&call.client);
   const Status status = call.executor.write_now(batch, nullptr);
-  if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, status);
   call.executor.reply(&call.client, [&](Reply& out) { out.integer(status.ok() ? 1 : 0); });
 }
 
@@ -200,7 +200,7 @@ void run_rename(const Call& call) {
     batch.Put(to, *value);  // the last one counts, if both are one key
     status = call.executor.write_now(batch, &failed);
   } while (status.IsConditionFailed() && failed == 0);
-  if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok() && !status.IsConditionFailed()) return call.executor.error(&call.client, status);
   call.executor.reply(&call.client, [&](Reply& out) { if_absent ? out.integer(status.ok() ? 1 : 0) : out.ok(); });
 }
 

@@ -116,6 +116,17 @@ void Executor::error(Client* client, std::string_view text) {
   reply(client, [&](Reply& out) { out.error(text); });
 }
 
+void Executor::error(Client* client, const Status& status) {
+  state_.note(status);
+  error(client, error_text(status));
+}
+
+void Executor::write_error(Reply* out, const Status& status) {
+  state_.note(status);
+  state_.counters.errors.fetch_add(1, std::memory_order_relaxed);
+  out->error(error_text(status));
+}
+
 uint32_t Executor::next_operation() {
   if (operations_ == kDepth) finish();
   return operations_++;
@@ -237,7 +248,7 @@ void Executor::write(const Waiting& waiting) {
   if (waiting.outcome == Outcome::kSum) {
     const int64_t sum = std::exchange(client.sum, 0);
     const Status failed = std::exchange(client.failed, Status());
-    return failed.ok() ? out.integer(sum) : out.error(error_text(failed));
+    return failed.ok() ? out.integer(sum) : write_error(&out, failed);
   }
   const Status& status = statuses_[waiting.operation];
   if (waiting.outcome == Outcome::kFound || waiting.outcome == Outcome::kDone) {
@@ -246,8 +257,7 @@ void Executor::write(const Waiting& waiting) {
     return;
   }
   if (!status.ok() && !status.IsNotFound() && !status.IsConditionFailed()) {
-    state_.counters.errors.fetch_add(1, std::memory_order_relaxed);
-    return out.error(error_text(status));
+    return write_error(&out, status);
   }
   write_value(waiting, values_[waiting.operation], status);
 }

@@ -116,6 +116,8 @@ class Executor {
     wait_for(client, std::move(waiting));
   }
   void error(Client* client, std::string_view text);
+  // Requires: a status that is not OK.
+  void error(Client* client, const Status& status);
   void end_broken(Client* client, std::string_view why);
 
  private:
@@ -136,6 +138,7 @@ class Executor {
   uint32_t next_operation();
   void wait_for(Client* client, Waiting waiting);
   void write(const Waiting& waiting);
+  void write_error(Reply* out, const Status& status);
   void write_value(const Waiting& waiting, const std::string& value, const Status& status);
 
   State& state_;

@@ -24,7 +24,7 @@ void run_mset(const Call& call) {
   for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.args[i + 1]);
   call.executor.settle(&call.client);
   const Status status = call.executor.write_now(batch, nullptr);
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   reply_ok(call);
 }
 

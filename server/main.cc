@@ -78,6 +78,7 @@ constexpr std::string_view kFlags[] = {"pool",
                                        "idle_s",
                                        "slow_s"};
 constexpr uint32_t kThreadsByDefaultMax = 4;
+constexpr int kExitLost = 5;
 constexpr long kLookNs = 500'000'000;  // between two looks at the counters, for the log
 
 std::string help_text() {
@@ -97,7 +98,9 @@ std::string help_text() {
       "The commands are listed by COMMAND DOCS, and in docs/server.md. A full pool answers -OOM and still takes\n"
       "DEL. It runs until SIGINT or SIGTERM, sends the replies of what it has done, and writes to standard error\n"
       "what happens.\n"
-      "Exit code 0: stopped cleanly; 2: wrong usage; 3: it cannot serve; 4: the pool is damaged.\n\n"
+      "A server that lost its pool, because a device failed, its nodes are gone or another owner took it, ends.\n"
+      "Exit code 0: stopped cleanly; 2: wrong usage; 3: it cannot serve; 4: the pool is damaged; 5: it lost its pool\n"
+      "while it served, start it again.\n\n"
       "Flags:\n";
   for (const std::string_view flag : kFlags) text += admin::flag_help(flag);
   return text;
@@ -173,29 +176,49 @@ void raise_limit_of_descriptors() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-// Logs what has changed since the last look, until a signal requests the end.
-void watch(const State& state, const sigset_t& signals) {
+// Whether the store still takes updates, and may answer. Writes nothing: no key is absent and present.
+Status try_store(DB* db) {
+  constexpr std::string_view kAnyKey = "anything";  // of 8 bytes, which each pool takes
+  WriteBatch batch;
+  batch.Require(kAnyKey, Condition::Absent());
+  batch.Require(kAnyKey, Condition::Present());
+  batch.Delete(kAnyKey);
+  const Status status = db->Write(batch);
+  return status.IsIoError() || status.IsUnavailable() ? status : Status::OK();
+}
+
+// Logs what has changed since the last look, until a signal requests the end, or the store is lost. That is for ever
+// (bonsai/db.h), and shows in errors that clients get: after each look with some the store is tried. Errors: why it is
+// lost.
+Status watch(const State& state, const sigset_t& signals) {
   const std::array<std::pair<const std::atomic<uint64_t>*, const char*>, 4> watched = {
       {{&state.counters.refused, "connections refused: raise --connections_max or ulimit -n"},
        {&state.counters.wrong_passwords, "wrong passwords"},
        {&state.counters.closed_broken, "connections closed: what they sent is not the Redis protocol, or too large"},
        {&state.counters.closed_slow, "connections closed: they took none of their replies for --slow_s"}}};
   std::array<uint64_t, watched.size()> told{};
+  uint64_t failures = 0;
   for (;;) {
     for (size_t i = 0; i < watched.size(); ++i) {
       const uint64_t now = watched[i].first->load();
       if (now != told[i]) LOG(WARNING) << now - told[i] << " " << watched[i].second;
       told[i] = now;
     }
+    if (const uint64_t now = state.counters.store_failures.load(); now != failures) {
+      failures = now;
+      BONSAI_RETURN_IF_ERROR(try_store(state.db));
+    }
     const timespec pause{0, kLookNs};
     const int signal = ::sigtimedwait(&signals, nullptr, &pause);
     if (signal <= 0) continue;
     LOG(INFO) << "stopping on " << (signal == SIGINT ? "SIGINT" : "SIGTERM");
-    return;
+    return Status::OK();
   }
 }
 
-Status serve_until_signalled(DB* db, const Config& config, std::optional<Password> password, const sigset_t& signals) {
+// *lost: why the store is; OK: a signal came.
+Status serve_until_signalled(DB* db, const Config& config, std::optional<Password> password, const sigset_t& signals,
+                             Status* lost) {
   uint64_t first_cursor = 0;
   if (::sodium_init() < 0) return Status::IoError("libsodium cannot be initialised");
   ::randombytes_buf(&first_cursor, sizeof first_cursor);
@@ -207,12 +230,14 @@ Status serve_until_signalled(DB* db, const Config& config, std::optional<Passwor
   LOG(INFO) << "ready: serves " << FLAGS_pool << " at " << addresses << ", " << config.threads << " threads, "
             << FLAGS_durability << ", medium " << db->GetStats().medium
             << (state.password.has_value() ? ", with a password" : ", without a password");
-  watch(state, signals);
+  *lost = watch(state, signals);
+  if (!lost->ok()) LOG(ERROR) << "stopping, because the pool is lost: " << lost->ToString();
   service->stop();
   return Status::OK();
 }
 
-Status serve() {
+// *lost: as above.
+Status serve(Status* lost) {
   Opening opening;
   Config config;
   std::optional<Password> password;
@@ -227,7 +252,7 @@ Status serve() {
   std::unique_ptr<DB> db;
   const Status opened = OpenForTest(opening.options, opening.test, FLAGS_pool, &db);
   if (!opened.ok()) return admin::with_remedy(opened, FLAGS_pool);
-  const Status served = serve_until_signalled(db.get(), config, std::move(password), signals);
+  const Status served = serve_until_signalled(db.get(), config, std::move(password), signals, lost);
   const Status closed = db->Close();
   if (served.ok() && closed.ok()) LOG(INFO) << "stopped";
   return served.ok() ? closed : served;
@@ -249,7 +274,9 @@ int run(const std::vector<std::string>& arguments) {
     std::printf("%s", help_text().c_str());
     return 0;
   }
-  const Status status = serve();
+  Status lost;
+  const Status status = serve(&lost);
+  if (!lost.ok()) return fail(lost), kExitLost;
   return status.ok() ? 0 : fail(status);
 }
 

@@ -46,7 +46,7 @@ class Rows {
 
 // Replies with the rows, or with what went wrong.
 void reply_rows(const Call& call, const Rows& rows, const Status& status) {
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   if (rows.full()) return call.executor.error(&call.client, kReplyTooLarge);
   call.client.out += rows.array(call.client.protocol);
 }
@@ -175,7 +175,7 @@ void run_dbsize(const Call& call) {
   call.executor.settle(&call.client);
   uint64_t count = 0;
   const Status status = call.state.db->Count(ScanOptions(), "", &count);
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(count)); });
 }
 
@@ -212,7 +212,7 @@ void run_scan(const Call& call) {
     last = key;
     return ++visited, true;
   });
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   const bool more = rows.full() || visited == options.limit;
   const uint64_t cursor = more ? call.state.cursors.give(last) : 0;
   call.executor.reply(&call.client, [&](Reply& out) {
@@ -238,7 +238,7 @@ void run_range(const Call& call) {
     uint64_t count = 0;
     const std::string_view from = range.from.open ? "" : range.from.key;
     const Status status = empty ? Status() : call.state.db->Count(options, from, &count);
-    if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+    if (!status.ok()) return call.executor.error(&call.client, status);
     return call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(count)); });
   }
   Rows rows(call, true);

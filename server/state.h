@@ -22,6 +22,7 @@ struct Counters {
   std::atomic<uint64_t> closed_idle{0}, closed_slow{0}, closed_broken{0};
   std::atomic<uint64_t> commands{0}, errors{0}, wrong_passwords{0};
   std::atomic<uint64_t> hits{0}, misses{0};
+  std::atomic<uint64_t> store_failures{0};         // errors that say that the store may be lost
   std::atomic<uint64_t> groups{0}, operations{0};  // groups of operations that shared fences; operations in them
   std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
 };
@@ -29,6 +30,11 @@ struct Counters {
 struct State {
   State(DB* store, Config configuration, std::optional<Password> secret, uint64_t first_cursor)
       : db(store), config(std::move(configuration)), password(std::move(secret)), cursors(first_cursor) {}
+
+  // Counts a status that clients are told.
+  void note(const Status& status) {
+    if (status.IsIoError() || status.IsUnavailable()) counters.store_failures.fetch_add(1, std::memory_order_relaxed);
+  }
 
   DB* const db;
   const Config config;

@@ -35,14 +35,18 @@ std::string_view carry_out(const Call& call, const Transaction& transaction, con
 Stage::Outcome try_once(const Call& call, const Transaction& transaction, std::string* error) {
   Stage stage(call.state.db, call.state.config.transaction_bytes_max);
   Status status = stage.begin();
-  if (!status.ok()) return *error = error_text(status), Stage::Outcome::kFailed;
+  const auto fails = [&] {
+    call.state.note(status);
+    *error = error_text(status);
+    return Stage::Outcome::kFailed;
+  };
+  if (!status.ok()) return fails();
   call.executor.work_on(&stage);
   *error = carry_out(call, transaction, stage);
   call.executor.work_on(nullptr);
   if (!error->empty()) return Stage::Outcome::kFailed;
   const Stage::Outcome outcome = stage.commit(transaction.watched(), &status);
-  if (outcome == Stage::Outcome::kFailed) *error = error_text(status);
-  return outcome;
+  return outcome == Stage::Outcome::kFailed ? fails() : outcome;
 }
 
 }  // namespace
@@ -65,7 +69,7 @@ void run_watch(const Call& call) {
   }
   call.executor.settle(&call.client);
   const Status status = call.client.transaction.watch(&call.state, call.args.subspan(1));
-  if (!status.ok()) return call.executor.error(&call.client, error_text(status));
+  if (!status.ok()) return call.executor.error(&call.client, status);
   reply_ok(call);
 }
 
