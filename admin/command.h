@@ -37,6 +37,7 @@ Status run_del(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_scan(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_count(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_stat(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_groups(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_check(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_checkpoint(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit);

@@ -73,6 +73,13 @@ constexpr std::string_view kListText =
     "  bonsai list rdma://192.0.2.7:7471 --secret_file=secret\n"
     "  bonsai list /mnt/pmem0 --json\n";
 
+constexpr std::string_view kGroupsText =
+    "Says of each target that several nodes hold which members are in sync, and why others are not, as their nodes\n"
+    "know it, whoever has the pool open. Takes it from nobody, changes nothing. `away`: updates wait for that member,\n"
+    "or it is missed by the next opening; `out`: the others go on without it. See docs/nodes.md, Groups.\n\n"
+    "  bonsai groups --pool='rdma://a:7471/p|rdma://b:7471/p|rdma://c:7471/p'\n"
+    "  bonsai groups --pool=shm://a/p              # what one node knows\n";
+
 constexpr std::string_view kCheckText =
     "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
     "damage is printed with its place and the keys that it may affect.\n\n"
@@ -161,6 +168,7 @@ std::span<const Command> all_commands() {
       {"count", "", 0, 0, "count records", kCountText, range, run_count},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"list", "PLACE", 1, 1, "list pools of a folder or node, and owners", kListText, place, run_list},
+      {"groups", "", 0, 0, "show the members of replicated targets", kGroupsText, {"pool", "json"}, run_groups},
       {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, {"pool", "json"}, run_check},
       {"checkpoint",
        "NEW",

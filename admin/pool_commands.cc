@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// list, stat, check and remove: the commands about a pool as a whole.
+// list, stat, groups, check and remove: the commands about a pool as a whole.
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -9,6 +9,7 @@
 #include "admin/flags.h"
 #include "admin/pool.h"
 #include "admin/progress.h"
+#include "bonsai/groups.h"
 #include "bonsai/stats_fields.h"
 
 namespace bonsai::admin {
@@ -75,15 +76,60 @@ std::string layout_of(const Stats& stats) {
   return stats.stripe_unit_bytes == 0 ? name : name + ", units of " + human_size(stats.stripe_unit_bytes);
 }
 
-Json stat_json(const Stats& stats) {
+const char* state_name(MemberState state) {
+  switch (state) {
+    case MemberState::kInSync:
+      return "in_sync";
+    case MemberState::kAway:
+      return "away";
+    case MemberState::kJoining:
+      return "joining";
+    case MemberState::kOut:
+      break;
+  }
+  return "out";
+}
+
+Json groups_json(const std::vector<GroupInfo>& groups) {
+  Json json = Json::array();
+  for (const GroupInfo& group : groups) {
+    Json members = Json::array();
+    for (const GroupMember& member : group.members) {
+      members.push_back({{"name", member.name},
+                         {"state", state_name(member.state)},
+                         {"copied_bytes", member.copied_bytes},
+                         {"failure", member.failure}});
+    }
+    json.push_back({{"name", group.name},
+                    {"needed", group.needed},
+                    {"bytes", group.bytes},
+                    {"epoch", group.epoch},
+                    {"page", group.page},
+                    {"members", members}});
+  }
+  return json;
+}
+
+// Texts come from other nodes.
+std::string groups_text(const std::vector<GroupInfo>& groups) {
+  std::string text;
+  for (GroupInfo group : groups) {
+    for (GroupMember& member : group.members) member.failure = escape(member.failure);
+    text += GroupText(group);
+  }
+  return text;
+}
+
+Json stat_json(const Stats& stats, const std::vector<GroupInfo>& groups) {
   Json json = {{"pool", FLAGS_pool}, {"medium", stats.medium}, {"emulated", stats.emulated}};
   json["key_format"] = key_format_name(stats.key_format);
   json["layout"] = layout_name(stats.layout);
   for (const StatsField& field : kStatsFields) json[std::string(field.name)] = stats.*field.member;
+  json["groups"] = groups_json(groups);
   return json;
 }
 
-std::string stat_table(const Stats& stats) {
+std::string stat_table(const Stats& stats, const std::vector<GroupInfo>& groups) {
   std::string text =
       row("pool", FLAGS_pool) + row("medium", stats.medium) + row("keys", key_format_name(stats.key_format)) +
       row("targets", std::to_string(stats.targets)) + row("layout", layout_of(stats)) +
@@ -91,7 +137,7 @@ std::string stat_table(const Stats& stats) {
       row("data", used_of(stats.data_bytes_used, stats.data_bytes)) + row("DRAM", human_size(stats.dram_bytes)) +
       (stats.resident_bytes == 0 ? "" : row("resident", human_size(stats.resident_bytes))) +
       row("bnodes", std::to_string(stats.bnodes)) + row("dnodes", std::to_string(stats.dnodes)) +
-      row("records in dnodes", std::to_string(stats.dnode_records));
+      row("records in dnodes", std::to_string(stats.dnode_records)) + groups_text(groups);
   std::string counters;
   for (const StatsField& field : kStatsFields) {
     if (field.kind == StatsKind::kCounter && stats.*field.member != 0) {
@@ -158,7 +204,21 @@ Status run_stat(const std::vector<std::string>&, ExitCode*) {
   OpenPool pool;
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
   const Stats stats = pool.db->GetStats();
-  return pool.close(print(FLAGS_json ? dump(stat_json(stats)) : stat_table(stats)));
+  const std::vector<GroupInfo> groups = GetGroups(*pool.db);
+  return pool.close(print(FLAGS_json ? dump(stat_json(stats, groups)) : stat_table(stats, groups)));
+}
+
+Status run_groups(const std::vector<std::string>&, ExitCode*) {
+  std::string path;
+  Options options;
+  std::vector<GroupInfo> groups;
+  Status status = pool_path(&path);
+  if (status.ok()) status = options_from_flags(&options);
+  if (status.ok()) status = GetGroups(path, &groups, options);
+  if (!status.ok()) return status;
+  if (FLAGS_json) return print(dump({{"pool", path}, {"groups", groups_json(groups)}}));
+  return print(groups.empty() ? path + ": no target of it is held by several nodes, as far as these know\n"
+                              : groups_text(groups));
 }
 
 Status run_list(const std::vector<std::string>& operands, ExitCode*) {

@@ -267,8 +267,8 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
-  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "check", "checkpoint",
-                           "salvage", "remove", "grow", "dump", "load", "doctor"}) {
+  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "groups", "check",
+                           "checkpoint", "salvage", "remove", "grow", "dump", "load", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

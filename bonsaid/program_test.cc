@@ -399,6 +399,25 @@ TEST_F(Daemon, AHangupNamesWhatNeedsARestart) {
   stop();
 }
 
+TEST_F(Daemon, ShowsTheMembersOfAGroup) {
+  start({"--listen=shm://n,shm://second"});
+  const std::string pool = "--pool=shm://n/a|shm://second/b";
+  ASSERT_EQ(bonsai("put", {pool, "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
+  for (const char* command : {"stat", "groups"}) {
+    Ran ran = bonsai(command, {pool});
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    for (const char* text : {"2 of 2 members in sync, 2 needed: none may be lost", "\n  in sync  shm://second/b\n"}) {
+      EXPECT_NE(ran.out.find(text), std::string::npos) << ran.out;
+    }
+    ran = bonsai(command, {pool, "--json"});
+    EXPECT_NE(ran.out.find("\"state\": \"in_sync\""), std::string::npos) << ran.out;
+  }
+  EXPECT_NE(bonsai("groups", {"--pool=shm://n/a"}).out.find("\n  in sync  member 2\n"), std::string::npos);
+  EXPECT_NE(bonsai("groups", {"--pool=shm://n/none"}).out.find("no target of it"), std::string::npos);
+  EXPECT_EQ(bonsai("groups", {}).exit_code, 2);
+  stop();
+}
+
 TEST_F(Daemon, ListsItsPoolsAndTheirOwners) {
   start({"--listen=shm://n,shm://second"});
   const Ran none = bonsai("list", {"shm://n"});

@@ -21,6 +21,21 @@ base::Probe too_few{"group.too_few_left"};
 base::Probe page_not_confirmed{"group.page_not_confirmed"};
 base::Probe page_finished_later{"group.page_finished_later"};
 
+// As operators see it.
+MemberState state_of(TargetState::State state) {
+  switch (state) {
+    case TargetState::State::kInSync:
+      return MemberState::kInSync;
+    case TargetState::State::kJoining:
+      return MemberState::kJoining;
+    case TargetState::State::kConnecting:
+    case TargetState::State::kOut:
+      return MemberState::kOut;
+    default:
+      return MemberState::kAway;
+  }
+}
+
 }  // namespace
 
 Group::Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions)
@@ -49,6 +64,25 @@ GroupPage Group::page() const {
   GroupPage page = page_;
   page.in_sync = static_cast<uint8_t>(in_sync_.members());
   return page;
+}
+
+GroupInfo Group::info() const {
+  VersionedPage newest{page(), setup_.epoch, 0};
+  {
+    const std::lock_guard lock(mutex_);
+    newest.version = in_sync_.version();
+  }
+  GroupInfo info = info_of(newest, "");
+  info.bytes = setup_.bytes;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const LinkTarget& from = *members_[i];
+    GroupMember& to = info.members[i];
+    to.name = from.state.name();
+    to.state = state_of(from.state.state());
+    if (to.state == MemberState::kJoining) to.copied_bytes = from.copied_bytes.load();
+    if (to.state == MemberState::kAway || to.state == MemberState::kOut) to.failure = from.state.attempt().message();
+  }
+  return info;
 }
 
 void Group::tell(const std::string& text) const {
@@ -93,7 +127,9 @@ void Group::take_out(LinkTarget* member) {
   const std::lock_guard lock(mutex_, std::adopt_lock);
   if (!member->state.awaits_updates() || !member->state.is_in_page()) return;
   if (!in_sync_.begin(without(number_of(member)), in_sync_.awaited())) return too_few.hit();
-  member->state.note(TargetState::Event::kLate, Status::Unavailable("no answer for too long"));
+  const Status late = Status::Unavailable("no answer for too long");
+  if (member->state.attempt().ok()) member->state.note_attempt(late);
+  member->state.note(TargetState::Event::kLate, late);
   if (write_page(/*equal=*/false)) settle();
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/thread.h"
+#include "bonsai/groups.h"
 #include "bonsai/status.h"
 #include "scale/connection.h"
 #include "scale/group_page.h"
@@ -79,6 +80,8 @@ class Group {
   [[nodiscard]] uint64_t bytes() const { return setup_.bytes; }
   // The newest page, which may not be in force yet; `self` and `equal` are 0.
   [[nodiscard]] GroupPage page() const;
+  // What an operator may want to know of it, but its name. Waits while a page is written.
+  [[nodiscard]] GroupInfo info() const;
   // For the operator.
   void tell(const std::string& text) const;
 

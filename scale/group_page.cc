@@ -44,6 +44,20 @@ Status may_follow(const VersionedPage& own, const VersionedPage& next) {
   return Status::OK();
 }
 
+GroupInfo info_of(const VersionedPage& page, const std::string& name) {
+  GroupInfo info;
+  info.name = name;
+  info.needed = page.page.needed;
+  info.epoch = page.written_by;
+  info.page = page.version;
+  for (size_t i = 0; i < page.page.members; ++i) {
+    GroupMember& member = info.members.emplace_back();
+    member.name = "member " + std::to_string(i + 1);
+    member.state = page.page.has(i) ? MemberState::kInSync : MemberState::kOut;
+  }
+  return info;
+}
+
 VersionedPage group_page_of(const membership::Page& record) {
   VersionedPage made;
   if (record.members == 0) return made;

@@ -11,8 +11,10 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
+#include "bonsai/groups.h"
 #include "bonsai/status.h"
 #include "scale/membership/in_sync.h"
 #include "scale/membership/page.h"
@@ -60,6 +62,10 @@ Status may_follow(const VersionedPage& own, const VersionedPage& next);
 // The page in a record, and back; other fields of the record stay.
 [[nodiscard]] VersionedPage group_page_of(const membership::Page& record);
 void set_group_page(const VersionedPage& page, membership::Page* record);
+
+// What a page says to an operator: members that it does not name are out, others in sync. `name`: of the target that
+// has it; its members are numbered where their names are not known.
+[[nodiscard]] GroupInfo info_of(const VersionedPage& page, const std::string& name);
 
 }  // namespace bonsai::scale
 

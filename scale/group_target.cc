@@ -246,6 +246,7 @@ Status GroupTarget::serve() {
     size_t number = 0;
     if (member.number) continue;
     BONSAI_RETURN_IF_ERROR(link_->add_absent(member.name, first, &number));
+    link_->target(number)->state.note_attempt(member.status);
     member.number = number;
   }
   const std::vector<size_t> all = numbers(taken());
@@ -435,6 +436,40 @@ Status GroupTarget::remove() {
     if (status.ok()) status = removed;
   }
   return status;
+}
+
+void GroupTarget::add_group(std::vector<GroupInfo>* groups) const {
+  if (group_ == nullptr) return;
+  groups->push_back(group_->info());
+  groups->back().name = name();
+}
+
+// By the newest of their pages, as an opening would.
+Status GroupTarget::look_at_group(std::vector<GroupInfo>* groups) {
+  BONSAI_RETURN_IF_ERROR(look_for_members());
+  VersionedPage newest;
+  bool some_answer = false;
+  for (const Member& member : members_) {
+    if (member.page.page.members == members_.size() && member.page.is_newer_than(newest)) newest = member.page;
+    some_answer = some_answer || !member.status.IsUnavailable();
+  }
+  if (newest.page.members == 0) return some_answer ? Status::OK() : members_.front().status;
+  GroupInfo info = info_of(newest, name());
+  info.epoch = epoch_ - 1;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Member& from = members_[i];
+    GroupMember& to = info.members[i];
+    to.name = from.name.text;
+    const bool is_it = from.page.page.group == newest.page.group && from.page.page.ids[i] == newest.page.ids[i];
+    if (!from.status.ok()) {
+      to.failure = from.status.message();
+    } else if (!is_it) {
+      to.failure = "the pool there is no member of this group, or was replaced as a member";
+    }
+    if (!to.failure.empty() && to.state == MemberState::kInSync) to.state = MemberState::kAway;
+  }
+  groups->push_back(std::move(info));
+  return Status::OK();
 }
 
 Status GroupTarget::describe(std::string* text) {

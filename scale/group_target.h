@@ -53,6 +53,8 @@ class GroupTarget final : public Target {
   Status complete() override;
   Status remove() override;
   Status describe(std::string* text) override;
+  void add_group(std::vector<GroupInfo>* groups) const override;
+  Status look_at_group(std::vector<GroupInfo>* groups) override;
 
  private:
   struct Member {

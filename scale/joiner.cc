@@ -116,6 +116,7 @@ void Joiner::try_to_join(Group* group, LinkTarget* member) {
     return;
   }
   abandon(member);
+  member->state.note_attempt(status);
   if (is_over()) return;
   join_failed.hit();
   attempts.pause_ms = std::clamp(2 * attempts.pause_ms, kPauseMsMin, kPauseMsMax);

@@ -133,6 +133,18 @@ Status LocalTarget::remove() {
   return mapping_ == nullptr ? Status::OK() : mapping_->remove();
 }
 
+Status LocalTarget::look_at_group(std::vector<GroupInfo>* groups) {
+  const std::filesystem::path path(name());
+  uint64_t epoch = 0;
+  VersionedPage page;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return Status::OK();
+  const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
+  BONSAI_RETURN_IF_ERROR(PoolOwner::recorded_page(folder, path.filename().string(), &epoch, &page));
+  if (page.page.members != 0) groups->push_back(info_of(page, name()));
+  return Status::OK();
+}
+
 Status LocalTarget::describe(std::string* text) {
   return base::describe_medium(name(), PersistenceDomain::kAuto, text);
 }

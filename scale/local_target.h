@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/nvm/mapping.h"
 #include "base/nvm/media.h"
@@ -36,6 +37,7 @@ class LocalTarget final : public Target {
   Status complete() override;
   Status remove() override;
   Status describe(std::string* text) override;
+  Status look_at_group(std::vector<GroupInfo>* groups) override;
 
  private:
   Status map(const base::MappingOptions& options);

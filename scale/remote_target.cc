@@ -89,6 +89,17 @@ Status RemoteTarget::remove() {
   return link == nullptr ? Status::OK() : link->remove(number_);
 }
 
+Status RemoteTarget::look_at_group(std::vector<GroupInfo>* groups) {
+  RemoteLink* link = nullptr;
+  BONSAI_RETURN_IF_ERROR(links_.link_of(name_, &link));
+  uint64_t epoch = 0;
+  VersionedPage page;
+  const Status status = link->status_of(name_, &epoch, &page);
+  if (status.IsNotFound()) return Status::OK();
+  if (status.ok() && page.page.members != 0) groups->push_back(info_of(page, name()));
+  return status;
+}
+
 Status RemoteTarget::describe(std::string* text) {
   bool found = false;
   BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/nvm/product.h"
@@ -43,6 +44,7 @@ class RemoteTarget final : public Target {
   Status complete() override { return link_->complete(number_); }
   Status remove() override;
   Status describe(std::string* text) override;
+  Status look_at_group(std::vector<GroupInfo>* groups) override;
 
  private:
   [[nodiscard]] const ServedPool& pool() const {

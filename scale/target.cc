@@ -108,6 +108,12 @@ std::unique_ptr<VolumeOf<base::ProductMedium>> Targets::product_volume() const {
   return std::make_unique<VolumeOf<base::ProductMedium>>(std::move(media));
 }
 
+std::vector<GroupInfo> Targets::groups() const {
+  std::vector<GroupInfo> groups;
+  for (const auto& target : targets_) target->add_group(&groups);
+  return groups;
+}
+
 bool Targets::emulated() const {
   return std::any_of(begin(), end(), [](const auto& target) { return target->emulated(); });
 }

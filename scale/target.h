@@ -5,7 +5,7 @@
 // Order of calls: exists(); then one of create(), open() and open_read_only(), which makes the medium. A new target has
 // no name before complete(), and is gone if it is destroyed before (a device keeps its name and its bytes).
 //
-// Thread-safety: one owner; Targets::traffic() from any thread.
+// Thread-safety: one owner; Targets::traffic() and groups() from any thread.
 #ifndef BONSAI_SCALE_TARGET_H_
 #define BONSAI_SCALE_TARGET_H_
 
@@ -22,6 +22,7 @@
 #include "base/nvm/media.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/product.h"
+#include "bonsai/groups.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "rdma/traffic.h"
@@ -104,6 +105,13 @@ class Target {
   // Errors: those of base::describe_medium() and of exists().
   virtual Status describe(std::string* text) = 0;
 
+  // Adds what its owner knows of its members, if it is a target of several. Requires: created or open. Any thread.
+  virtual void add_group(std::vector<GroupInfo>*) const {}
+  // Adds what the records of its members' owners say, whoever owns them, or the record of one member that is named
+  // alone. Changes nothing. Requires: neither created nor open. Errors: those of RemoteLink::status_of() if no node
+  // answers, of PoolOwner::recorded_page().
+  virtual Status look_at_group(std::vector<GroupInfo>*) { return Status::OK(); }
+
  protected:
   explicit Target(TargetName name) : name_(std::move(name)) {}
 
@@ -161,6 +169,9 @@ class Targets {
 
   // Traffic with all nodes, since the links to them were made, except for leases.
   [[nodiscard]] rdma::Traffic traffic() const { return links_.traffic(); }
+
+  // Of those with several members, what this owner knows. Requires: all are created or open.
+  [[nodiscard]] std::vector<GroupInfo> groups() const;
 
  private:
   const TargetConfig config_;

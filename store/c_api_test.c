@@ -226,6 +226,7 @@ static void test_snapshot_and_iterator(bonsai_t* db) {
 
 static void test_stats(bonsai_t* db) {
   uint64_t puts = 0;
+  char* text = NULL;
   bonsai_stats_t* stats = bonsai_stats_create(db);
   EXPECT(bonsai_stats_find(stats, "puts", &puts) == BONSAI_OK && puts >= 5);
   EXPECT(bonsai_stats_find(stats, "no_such_counter", &puts) == BONSAI_NOT_FOUND);
@@ -233,6 +234,8 @@ static void test_stats(bonsai_t* db) {
   EXPECT(strlen(bonsai_stats_medium(stats)) > 0);
   EXPECT(bonsai_stats_key_format(stats) == BONSAI_KEY_BYTES);
   bonsai_stats_destroy(stats);
+  EXPECT(bonsai_describe_groups(db, &text, NULL) == BONSAI_OK && strcmp(text, "") == 0);
+  bonsai_free(text);
 }
 
 static void test_check(const char* path) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface's view into a store and its pool: version, codes, statistics, check, medium.
+// The C interface's view into a store and its pool: version, codes, statistics, check, groups, medium.
+#include "bonsai/groups.h"
 #include "bonsai/stats_fields.h"
 #include "store/c_types.h"
 
@@ -55,6 +56,18 @@ int find_field(const Table& table, const Object& object, const char* name, uint6
 
 const char* text_of(const std::vector<Damage>& list, size_t index, std::string Damage::*text) noexcept {
   return index < list.size() ? (list[index].*text).c_str() : nullptr;
+}
+
+// A copy for the caller to free.
+Status put_text(const std::string& from, char** text) {
+  *text = copy_out(from);
+  return *text == nullptr ? Status::NoSpace("out of memory") : Status::OK();
+}
+
+std::string groups_text(const std::vector<GroupInfo>& groups) {
+  std::string text;
+  for (const GroupInfo& group : groups) text += GroupText(group);
+  return text;
 }
 
 Status missing_path() { return Status::InvalidArgument("the path is NULL; pass the path of a pool"); }
@@ -174,15 +187,28 @@ int bonsai_salvage(const char* from, const bonsai_options_t* options, const char
   });
 }
 
+int bonsai_describe_groups(const bonsai_t* db, char** text, char** errptr) {
+  *text = nullptr;
+  return guarded(errptr, [&] { return bonsai::c::put_text(bonsai::c::groups_text(bonsai::GetGroups(*db->db)), text); });
+}
+
+int bonsai_describe_pool_groups(const char* path, char** text, char** errptr) {
+  *text = nullptr;
+  return guarded(errptr, [&]() -> bonsai::Status {
+    if (path == nullptr) return bonsai::c::missing_path();
+    std::vector<bonsai::GroupInfo> groups;
+    bonsai::Status status = bonsai::GetGroups(path, &groups);
+    return status.ok() ? bonsai::c::put_text(bonsai::c::groups_text(groups), text) : status;
+  });
+}
+
 int bonsai_describe_medium(const char* path, char** text, char** errptr) {
   *text = nullptr;
   return guarded(errptr, [&]() -> bonsai::Status {
     if (path == nullptr) return bonsai::c::missing_path();
     std::string description;
     bonsai::Status status = bonsai::DescribeMedium(path, &description);
-    if (!status.ok()) return status;
-    *text = bonsai::c::copy_out(description);
-    return *text == nullptr ? bonsai::Status::NoSpace("out of memory") : status;
+    return status.ok() ? bonsai::c::put_text(description, text) : status;
   });
 }
 

@@ -367,6 +367,7 @@ TEST_F(CInterface, NullPathsAreRefused) {
   EXPECT_EQ(bonsai_open(options_, nullptr, &db_, message.slot()), BONSAI_INVALID_ARGUMENT);
   EXPECT_EQ(bonsai_check(nullptr, nullptr, nullptr, &report, nullptr), BONSAI_INVALID_ARGUMENT);
   EXPECT_EQ(bonsai_describe_medium(nullptr, &text, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_describe_pool_groups(nullptr, &text, nullptr), BONSAI_INVALID_ARGUMENT);
   EXPECT_EQ(report, nullptr);
   EXPECT_EQ(text, nullptr);
 }

@@ -155,6 +155,7 @@ class DbImpl final : public DB {
 
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
+  [[nodiscard]] const Tiers& tiers() const { return *tiers_; }
   [[nodiscard]] Lent& lent() { return lent_; }
   // Whether what has been read may be returned: this process owned the store then. Requires: the read is done.
   [[nodiscard]] bool may_answer() const { return leases_ == nullptr || leases_->valid(); }

@@ -17,6 +17,7 @@
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
+#include "bonsai/groups.h"
 #include "scale/testing/serving_nodes.h"
 
 namespace bonsai::store {
@@ -196,6 +197,41 @@ TEST_F(GroupStore, AReplacedFileOfAMemberIsNoticed) {
     }
   }
   expect_equal_and_sound();
+}
+
+TEST_F(GroupStore, AnOperatorIsToldOfItsMembers) {
+  ASSERT_EQ("OK", open().ToString());
+  const std::vector<GroupInfo> groups = GetGroups(*db_);
+  ASSERT_EQ(groups.size(), 1U);
+  const std::string text = GroupText(groups[0]);
+  EXPECT_NE(text.find(nodes_.group("p") + "\n  3 of 3 members in sync, 2 needed: 1 may be lost; epoch "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  in sync  " + nodes_.name(1, "p") + "\n"), std::string::npos) << text;
+  std::vector<GroupInfo> looked;
+  ASSERT_EQ("OK", GetGroups(nodes_.group("p"), &looked).ToString());
+  ASSERT_EQ(looked.size(), 1U);
+  EXPECT_EQ(looked[0].page, groups[0].page);
+  EXPECT_TRUE(GetGroups("no query?role=none", &looked).IsInvalidArgument());
+}
+
+TEST(GroupTextTest, SaysHowManyMayBeLostAndWhyOthersAreMissing) {
+  GroupInfo group{"a|b|c", 2, 1000, 7, 12, {{"a", MemberState::kInSync, 0, ""}, {"b", MemberState::kInSync, 0, ""}}};
+  group.members.push_back({"c", MemberState::kJoining, 250, ""});
+  EXPECT_EQ(GroupText(group),
+            "a|b|c\n"
+            "  2 of 3 members in sync, 2 needed: none may be lost; epoch 7, page 12\n"
+            "  in sync  a\n"
+            "  in sync  b\n"
+            "  joining  c: 250 of 1000 bytes copied (25 %)\n");
+  group.members[1] = {"b", MemberState::kAway, 0, "no node answers"};
+  group.members[2] = {"c", MemberState::kOut, 0, ""};
+  EXPECT_EQ(GroupText(group),
+            "a|b|c\n"
+            "  1 of 3 members in sync, 2 needed: too few; epoch 7, page 12\n"
+            "  in sync  a\n"
+            "  away     b: no node answers\n"
+            "  out      c\n");
 }
 
 }  // namespace

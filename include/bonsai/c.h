@@ -395,6 +395,12 @@ BONSAI_EXPORT int bonsai_checkpoint(bonsai_t* db, const bonsai_options_t* option
 BONSAI_EXPORT int bonsai_salvage(const char* from, const bonsai_options_t* options, const char* to,
                                  bonsai_progress progress, void* arg, bonsai_check_report_t** report, char** errptr);
 
+/* The members of the targets that several nodes hold, and which are in sync, as text (bonsai/groups.h): what an open
+   store knows; what the nodes of a pool say, whoever has it open. *text is empty where there are none. Free it with
+   bonsai_free(). */
+BONSAI_EXPORT int bonsai_describe_groups(const bonsai_t* db, char** text, char** errptr);
+BONSAI_EXPORT int bonsai_describe_pool_groups(const char* path, char** text, char** errptr);
+
 /* Describes the medium that a pool at path would have; path need not exist. Free *text with bonsai_free(). */
 BONSAI_EXPORT int bonsai_describe_medium(const char* path, char** text, char** errptr);
 

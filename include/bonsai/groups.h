@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// For operators: the targets of a pool that several nodes hold ("a|b|c"), and their members.
+#ifndef BONSAI_GROUPS_H_
+#define BONSAI_GROUPS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+
+namespace bonsai {
+
+class DB;
+
+// The page of a group, which its members keep, says who is in sync: who holds everything that was acknowledged.
+enum class MemberState : uint8_t {
+  kInSync = 0,   // the page names it, and it answers
+  kAway = 1,     // the page names it, and it does not answer now: updates wait until a page without it is made
+  kJoining = 2,  // it gets all updates, and is being brought up to date; no update waits for it long
+  kOut = 3,      // the page does not name it. It is brought up to date when its node answers and a store is open
+};
+
+struct GroupMember {
+  std::string name;
+  MemberState state = MemberState::kOut;
+  uint64_t copied_bytes = 0;  // while it joins: of GroupInfo::bytes
+  std::string failure;        // while it is away or out: why it was not reached, or not taken, last; empty: not known
+};
+
+struct GroupInfo {
+  std::string name;     // without its query
+  uint64_t needed = 0;  // so many members have each update at least: replicas_min
+  uint64_t bytes = 0;   // of each member; 0: not known
+  uint64_t epoch = 0;   // of the owner, or of the last one: it grows with each opening
+  uint64_t page = 0;    // the version of the owner's newest page
+  std::vector<GroupMember> members;
+};
+
+// What the owner of an open store knows. Empty: each of its targets is on one node. May wait while a page is written.
+[[nodiscard]] std::vector<GroupInfo> GetGroups(const DB& db);
+
+// What the nodes of a pool say, whoever has it open. Takes the pool from nobody and changes nothing; the nodes are
+// asked one by one, reached through `options`. Of a name of one member alone: what its node says of the group. A target
+// that does not exist, and one on one node, has no entry. Errors: as DB::Open (names, options, secret), Unavailable (no
+// node of a target answers), Corruption (a record of an owner).
+Status GetGroups(const std::string& path, std::vector<GroupInfo>* groups, const Options& options = Options());
+
+// A group as a few lines of text for an operator, the last of which ends in a line feed.
+[[nodiscard]] std::string GroupText(const GroupInfo& group);
+
+}  // namespace bonsai
+
+#endif  // BONSAI_GROUPS_H_
