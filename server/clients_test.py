@@ -99,6 +99,7 @@ class Clients(unittest.TestCase):
                     pipeline.set(f"key:{number:03}", number)
                 self.assertEqual(pipeline.execute(), [True] * 300)
             self.transactions(client)
+            self.times_to_live(client)
             keys = [f"key:{number:03}" for number in range(300)]
             self.assertEqual(list(client.scan_iter("key:*", count=17)), keys)
             self.assertEqual(client.dbsize(), 303)
@@ -109,6 +110,15 @@ class Clients(unittest.TestCase):
             with self.assertRaisesRegex(redis.ResponseError, "unknown command 'LPUSH'"):
                 client.lpush("list", "value")
 
+
+    def times_to_live(self, client):
+        self.assertTrue(client.set("t", "1", ex=1000) and client.setex("u", 1000, "2") and client.psetex("v", 1, "3"))
+        self.assertEqual((client.ttl("t"), client.ttl("none"), client.expire("t", 2000), client.ttl("t")),
+                         (1000, -2, True, 2000))
+        self.assertEqual((client.persist("t"), client.ttl("t"), client.getex("u", px=10**9)), (True, -1, "2"))
+        self.assertGreater(client.pttl("u"), 10**8)
+        time.sleep(0.01)
+        self.assertEqual((client.get("v"), client.delete("t", "u", "v")), (None, 2))
 
     def transactions(self, client):
         with client.pipeline(transaction=True) as pipeline:

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "server/expiry.h"
+
 namespace bonsai::server {
 namespace {
 
@@ -24,8 +26,12 @@ constexpr Command kCommands[] = {
     {"echo", 2, 0, 0, 0, 0, "connection", "Returns its argument", run_echo},
     {"exec", 1, kAtOnce, 0, 0, 0, "transactions", "Carries out a transaction, at one moment", run_exec},
     {"exists", -2, kReads, 1, -1, 1, "generic", "Counts the keys that have a value", run_exists},
+    {"expire", -3, kWrites, 1, 1, 1, "generic", "Gives a key a time to live, in s; NX, XX, GT, LT", run_expire},
+    {"expireat", -3, kWrites, 1, 1, 1, "generic", "EXPIRE by a time since 1970", run_expire},
+    {"expiretime", 2, kReads, 1, 1, 1, "generic", "Returns when a key expires, in s since 1970", run_ttl},
     {"get", 2, kReads, 1, 1, 1, "string", "Returns a value", run_get},
     {"getdel", 2, kWrites, 1, 1, 1, "string", "Deletes a key; returns the value that it had", run_getdel},
+    {"getex", -2, kWrites, 1, 1, 1, "string", "Returns a value; EX, PX, EXAT, PXAT, PERSIST", run_getex},
     {"getrange", 4, kReads, 1, 1, 1, "string", "Returns part of a value", run_getrange},
     {"getset", 3, kWrites, 1, 1, 1, "string", "Sets a key; returns the value that it had", run_getset},
     {"hello", -1, kOpenToStrangers | kNotQueued, 0, 0, 0, "connection", "Chooses RESP2 or RESP3; AUTH, SETNAME",
@@ -38,7 +44,13 @@ constexpr Command kCommands[] = {
     {"mset", -3, kWrites, 1, -1, 2, "string", "Sets many keys, all or none", run_mset},
     {"msetnx", -3, kWrites, 1, -1, 2, "string", "Sets many keys if none has a value", run_msetnx},
     {"multi", 1, kAtOnce, 0, 0, 0, "transactions", "Begins a transaction: commands are queued", run_multi},
+    {"persist", 2, kWrites, 1, 1, 1, "generic", "Has a key not expire", run_persist},
+    {"pexpire", -3, kWrites, 1, 1, 1, "generic", "EXPIRE in ms", run_expire},
+    {"pexpireat", -3, kWrites, 1, 1, 1, "generic", "EXPIREAT in ms", run_expire},
+    {"pexpiretime", 2, kReads, 1, 1, 1, "generic", "EXPIRETIME in ms", run_ttl},
     {"ping", -1, 0, 0, 0, 0, "connection", "Returns PONG, or its argument", run_ping},
+    {"psetex", 4, kWrites, 1, 1, 1, "string", "SETEX in ms", run_setex},
+    {"pttl", 2, kReads, 1, 1, 1, "generic", "TTL in ms", run_ttl},
     {"quit", -1, kOpenToStrangers | kAtOnce, 0, 0, 0, "connection", "Ends the connection", run_quit},
     {"range", -3, kReads | kNotQueued, 0, 0, 0, "bonsai",
      "Returns keys and values of a range, in order, as of one moment", run_range},
@@ -47,12 +59,14 @@ constexpr Command kCommands[] = {
     {"reset", 1, kOpenToStrangers | kAtOnce, 0, 0, 0, "connection", "Makes the connection as new", run_reset},
     {"scan", -2, kReads | kNotQueued, 0, 0, 0, "generic", "Returns keys in order, part by part", run_scan},
     {"select", 2, 0, 0, 0, 0, "connection", "Selects database 0, the only one", run_select},
-    {"set", -3, kWrites, 1, 1, 1, "string", "Sets a key to a value; NX, XX, GET", run_set},
+    {"set", -3, kWrites, 1, 1, 1, "string", "Sets a key to a value; NX, XX, GET, EX, PX, EXAT, PXAT, KEEPTTL", run_set},
+    {"setex", 4, kWrites, 1, 1, 1, "string", "Sets a key for a time, in s", run_setex},
     {"setnx", 3, kWrites, 1, 1, 1, "string", "Sets a key if it has no value", run_setnx},
     {"setrange", 4, kWrites, 1, 1, 1, "string", "Overwrites part of a value; returns its length", run_setrange},
     {"strlen", 2, kReads, 1, 1, 1, "string", "Returns the length of a value", run_strlen},
     {"substr", 4, kReads, 1, 1, 1, "string", "GETRANGE by its old name", run_getrange},
     {"time", 1, 0, 0, 0, 0, "server", "Returns the server's time", run_time},
+    {"ttl", 2, kReads, 1, 1, 1, "generic", "Returns how long a key lives, in s", run_ttl},
     {"type", 2, kReads, 1, 1, 1, "generic", "Returns string, or none", run_type},
     {"unlink", -2, kWrites, 1, -1, 1, "generic", "DEL by another name", run_del},
     {"unwatch", 1, 0, 0, 0, 0, "transactions", "Watches no keys any more", run_unwatch},
@@ -88,6 +102,25 @@ bool parse_integer(std::string_view text, int64_t* value) {
 }
 
 bool is_of_http(std::string_view word) { return same_word(word, "post") || same_word(word, "host:"); }
+
+bool is_life(std::string_view word) {
+  return same_word(word, "EX") || same_word(word, "PX") || same_word(word, "EXAT") || same_word(word, "PXAT");
+}
+
+std::string parse_life(std::string_view word, std::string_view time, std::string_view command, uint64_t* deadline_ms) {
+  int64_t ms = 0;
+  if (!parse_integer(time, &ms)) return std::string(kNoInteger);
+  const bool sets = command != "expire" && command != "pexpire" && command != "expireat" && command != "pexpireat";
+  const int64_t unit_ms = lower(word[0]) == 'e' ? 1'000 : 1;
+  const auto now_ms = static_cast<int64_t>(wall_ms());
+  const bool from_now = word.size() == 2;
+  if ((sets && ms <= 0) || __builtin_mul_overflow(ms, unit_ms, &ms) ||
+      (from_now && __builtin_add_overflow(ms, now_ms, &ms))) {
+    return "ERR invalid expire time in '" + std::string(command) + "' command";
+  }
+  *deadline_ms = ms <= 0 ? 1 : static_cast<uint64_t>(ms);  // 1: long ago
+  return "";
+}
 
 std::string unknown_command(std::span<const std::string_view> arguments) {
   std::string text =

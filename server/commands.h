@@ -53,6 +53,10 @@ bool parse_integer(std::string_view text, int64_t* value);
 // Whether a word begins a line that only a client of HTTP sends. A web page can make a browser on this machine send
 // such a request, whose body would be commands.
 [[nodiscard]] bool is_of_http(std::string_view word);
+// Whether a word is EX, PX, EXAT or PXAT, which a time follows.
+bool is_life(std::string_view word);
+// The deadline that such a word and its time give. Returns the error; empty: none.
+std::string parse_life(std::string_view word, std::string_view time, std::string_view command, uint64_t* deadline_ms);
 // Replies of Redis to what it does not take.
 std::string unknown_command(std::span<const std::string_view> arguments);
 std::string wrong_number_of_arguments(std::string_view name);
@@ -77,18 +81,23 @@ void run_exists(const Call& call);
 void run_strlen(const Call& call);
 void run_getrange(const Call& call);
 void run_type(const Call& call);
+void run_ttl(const Call& call);
 
 // ---- conditional_commands.cc: updates of keys by what they have
 void run_set_with_options(const Call& call);
 void run_append(const Call& call);
 void run_decr(const Call& call);
 void run_decrby(const Call& call);
+void run_expire(const Call& call);
 void run_getdel(const Call& call);
+void run_getex(const Call& call);
 void run_getset(const Call& call);
 void run_incr(const Call& call);
 void run_incrby(const Call& call);
 void run_msetnx(const Call& call);
+void run_persist(const Call& call);
 void run_rename(const Call& call);
+void run_setex(const Call& call);
 void run_setnx(const Call& call);
 void run_setrange(const Call& call);
 

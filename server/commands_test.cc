@@ -117,7 +117,6 @@ TEST_F(ServerCommands, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(ask("FOO"), "-ERR unknown command 'FOO', with args beginning with: ");
   EXPECT_EQ(ask("GET"), "-ERR wrong number of arguments for 'get' command");
   EXPECT_EQ(ask("MSET a 1 b"), "-ERR wrong number of arguments for 'mset' command");
-  EXPECT_EQ(ask("SET a 1 EX 10"), "-ERR SET with EX is not supported by this server");
   EXPECT_EQ(ask("SET a 1 foo"), "-ERR syntax error");
   EXPECT_EQ(ask("GET a"), "null");
   EXPECT_EQ(ask("SELECT 0"), "+OK");

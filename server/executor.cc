@@ -27,6 +27,16 @@ std::string_view part_of(std::string_view value, int64_t from, int64_t to) {
   return value.substr(static_cast<size_t>(from), static_cast<size_t>(to - from + 1));
 }
 
+// As Outcome::kLife says.
+int64_t life_of(const Stored* stored, int64_t unit_ms, bool from_now) {
+  if (stored == nullptr) return -2;
+  if (stored->deadline_ms == 0) return -1;
+  const auto deadline_ms = static_cast<int64_t>(stored->deadline_ms);
+  if (!from_now) return deadline_ms / unit_ms;
+  const int64_t left_ms = std::max<int64_t>(deadline_ms - static_cast<int64_t>(wall_ms()), 0);
+  return (left_ms + unit_ms / 2) / unit_ms;
+}
+
 }  // namespace
 
 std::unique_ptr<Executor> Executor::make(State* state) {
@@ -36,7 +46,7 @@ std::unique_ptr<Executor> Executor::make(State* state) {
 }
 
 Executor::Executor(State* state)
-    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth), numbers_(kDepth) {}
+    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth) {}
 
 RequestLimits Executor::limits_of(const Client& client) const {
   RequestLimits limits;
@@ -147,8 +157,18 @@ void Executor::get(Client* client, std::string_view key, Outcome outcome, int64_
   }
 }
 
-void Executor::put(Client* client, std::string_view key, std::string_view value, Outcome outcome) {
+std::string Executor::to_store(std::string_view value, uint64_t deadline_ms) {
+  if (deadline_ms != 0) ++deadlines_;
+  return needs_trailer(value, deadline_ms) ? with_trailer(value, deadline_ms) : std::string(value);
+}
+
+void Executor::put(Client* client, std::string_view key, std::string_view value, uint64_t deadline_ms,
+                   Outcome outcome) {
   const uint32_t operation = next_operation();
+  if (needs_trailer(value, deadline_ms)) {
+    values_[operation] = to_store(value, deadline_ms);  // stays in place until it has ended
+    value = values_[operation];
+  }
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
   if (stage_ != nullptr) {
     statuses_[operation] = stage_->put(key, value);
@@ -164,27 +184,6 @@ void Executor::remove(Client* client, std::string_view key, Outcome outcome) {
     statuses_[operation] = stage_->remove(key);
   } else {
     session_->Delete(key, &statuses_[operation]);
-  }
-}
-
-void Executor::put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
-                      Outcome outcome) {
-  const uint32_t operation = next_operation();
-  wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
-  if (stage_ != nullptr) {
-    statuses_[operation] = stage_->put_if(condition, key, value);
-  } else {
-    session_->PutIf(condition, key, value, &statuses_[operation]);
-  }
-}
-
-void Executor::increment(Client* client, std::string_view key, int64_t by) {
-  const uint32_t operation = next_operation();
-  wait_for(client, {.client = client, .outcome = Outcome::kNumber, .operation = operation});
-  if (stage_ != nullptr) {
-    statuses_[operation] = stage_->increment(key, by, &numbers_[operation]);
-  } else {
-    session_->Increment(key, by, &numbers_[operation], &statuses_[operation]);
   }
 }
 
@@ -206,8 +205,9 @@ Status Executor::write_now(const WriteBatch& batch, size_t* failed) {
 
 void Executor::finish() {
   session_->Wait();
-  if (operations_ != 0 && stage_ == nullptr) {
-    state_.counters.groups.fetch_add(1, std::memory_order_relaxed);
+  if (stage_ == nullptr) {
+    state_.deadlines.fetch_add(std::exchange(deadlines_, 0));
+    state_.counters.groups.fetch_add(operations_ != 0 ? 1 : 0, std::memory_order_relaxed);
     state_.counters.operations.fetch_add(operations_, std::memory_order_relaxed);
   }
   for (const Waiting& waiting : waiting_) {
@@ -251,39 +251,46 @@ void Executor::write(const Waiting& waiting) {
     return failed.ok() ? out.integer(sum) : write_error(&out, failed);
   }
   const Status& status = statuses_[waiting.operation];
-  if (waiting.outcome == Outcome::kFound || waiting.outcome == Outcome::kDone) {
-    if (status.ok() && waiting.outcome == Outcome::kFound) ++client.sum;
-    if (!status.ok() && !status.IsNotFound() && client.failed.ok()) client.failed = status;
+  const bool failed = !status.ok() && !status.IsNotFound();
+  if (waiting.outcome == Outcome::kDone) {
+    if (failed && client.failed.ok()) client.failed = status;
     return;
   }
-  if (!status.ok() && !status.IsNotFound() && !status.IsConditionFailed()) {
-    return write_error(&out, status);
+  if (waiting.outcome == Outcome::kOk) return failed ? write_error(&out, status) : out.ok();
+  const Stored stored = parse_stored(status.ok() ? values_[waiting.operation] : std::string_view());
+  const bool found = status.ok() && !has_expired(stored);
+  if (waiting.outcome == Outcome::kFound) {
+    if (found) ++client.sum;
+    if (failed && client.failed.ok()) client.failed = status;
+    return;
   }
-  write_value(waiting, values_[waiting.operation], status);
+  if (failed) return write_error(&out, status);
+  write_value(waiting, found ? &stored : nullptr);
 }
 
-void Executor::write_value(const Waiting& waiting, const std::string& value, const Status& status) {
+// The reply of a read; null: there is no value.
+void Executor::write_value(const Waiting& waiting, const Stored* stored) {
   Client& client = *waiting.client;
   Reply out(&client.out, client.protocol);
-  if (waiting.outcome == Outcome::kOk) return status.ok() ? out.ok() : out.null();
-  if (waiting.outcome == Outcome::kMade) return out.integer(status.ok() ? 1 : 0);
-  if (waiting.outcome == Outcome::kNumber) return out.integer(numbers_[waiting.operation]);
-  auto& counter = status.ok() ? state_.counters.hits : state_.counters.misses;
+  auto& counter = stored != nullptr ? state_.counters.hits : state_.counters.misses;
   counter.fetch_add(1, std::memory_order_relaxed);
+  const std::string_view value = stored != nullptr ? stored->value : std::string_view();
   switch (waiting.outcome) {
     case Outcome::kElement:
       if (client.out.size() - client.array_from + value.size() > state_.config.reply_bytes_max) {
         return out.error(kReplyTooLarge);
       }
-      return status.ok() ? out.bulk(value) : out.null();
+      [[fallthrough]];
     case Outcome::kValue:
-      return status.ok() ? out.bulk(value) : out.null();
+      return stored != nullptr ? out.bulk(value) : out.null();
     case Outcome::kLength:
-      return out.integer(status.ok() ? static_cast<int64_t>(value.size()) : 0);
+      return out.integer(static_cast<int64_t>(value.size()));
     case Outcome::kPart:
-      return out.bulk(status.ok() ? part_of(value, waiting.from, waiting.to) : "");
+      return out.bulk(part_of(value, waiting.from, waiting.to));
+    case Outcome::kLife:
+      return out.integer(life_of(stored, waiting.from, waiting.to != 0));
     default:
-      return out.simple(status.ok() ? "string" : "none");
+      return out.simple(stored != nullptr ? "string" : "none");
   }
 }
 

@@ -20,6 +20,7 @@
 
 #include "bonsai/db.h"
 #include "server/client.h"
+#include "server/expiry.h"
 #include "server/reply.h"
 #include "server/state.h"
 
@@ -43,12 +44,11 @@ enum class Outcome : uint8_t {
   kArray,    // no operation: the head of an array of `from` elements
   kValue,    // the value, or null
   kElement,  // as kValue; an error where the array would be larger than Config::reply_bytes_max
-  kOk,       // OK, or null if a condition does not hold
-  kMade,     // 1, or 0 if a condition does not hold
-  kNumber,   // the sum of an increment
+  kOk,       // OK
   kLength,   // the length of the value; 0 without one
   kPart,     // a part of the value, by the rule of GETRANGE; empty without one
   kType,     // "string", or "none"
+  kLife,     // the deadline in units of `from` ms, as of now if `to` is not 0; -1: it has none, -2: there is no value
   kFound,    // one more in Client::sum if there is a value
   kDone,     // nothing, but for an error
   kSum,      // no operation: Client::sum, or the first error since it was 0
@@ -77,12 +77,10 @@ class Executor {
 
   // ---- for commands
   void get(Client* client, std::string_view key, Outcome outcome, int64_t from = 0, int64_t to = 0);
-  void put(Client* client, std::string_view key, std::string_view value, Outcome outcome);
+  void put(Client* client, std::string_view key, std::string_view value, uint64_t deadline_ms, Outcome outcome);
   void remove(Client* client, std::string_view key, Outcome outcome);
-  // These two do not share their fence.
-  void put_if(Client* client, const Condition& condition, std::string_view key, std::string_view value,
-              Outcome outcome);
-  void increment(Client* client, std::string_view key, int64_t by);
+  // The bytes for a value in the store, for those of a command that writes them itself.
+  std::string to_store(std::string_view value, uint64_t deadline_ms);
   // As the store's methods, before they return. Requires: settle().
   Status get_now(std::string_view key, std::string* value);
   Status put_if_now(const Condition& condition, std::string_view key, std::string_view value);
@@ -139,7 +137,7 @@ class Executor {
   void wait_for(Client* client, Waiting waiting);
   void write(const Waiting& waiting);
   void write_error(Reply* out, const Status& status);
-  void write_value(const Waiting& waiting, const std::string& value, const Status& status);
+  void write_value(const Waiting& waiting, const Stored* stored);
 
   State& state_;
   Client* running_ = nullptr;  // whose requests are being begun
@@ -150,8 +148,8 @@ class Executor {
   // Of the operations in flight; in place as long as they are.
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
-  std::vector<int64_t> numbers_;
   uint32_t operations_ = 0;
+  uint64_t deadlines_ = 0;  // that were begun to be written
 };
 
 }  // namespace bonsai::server

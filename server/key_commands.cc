@@ -8,8 +8,15 @@ void run_get(const Call& call) { call.executor.get(&call.client, call.args[1], O
 void run_strlen(const Call& call) { call.executor.get(&call.client, call.args[1], Outcome::kLength); }
 void run_type(const Call& call) { call.executor.get(&call.client, call.args[1], Outcome::kType); }
 
+// TTL, PTTL, EXPIRETIME and PEXPIRETIME.
+void run_ttl(const Call& call) {
+  const std::string_view name = find_command(call.args[0])->name;
+  const bool ms = name.starts_with('p'), from_now = name.ends_with("ttl");
+  call.executor.get(&call.client, call.args[1], Outcome::kLife, ms ? 1 : 1'000, from_now ? 1 : 0);
+}
+
 void run_set(const Call& call) {
-  if (call.args.size() == 3) return call.executor.put(&call.client, call.args[1], call.args[2], Outcome::kOk);
+  if (call.args.size() == 3) return call.executor.put(&call.client, call.args[1], call.args[2], 0, Outcome::kOk);
   run_set_with_options(call);
 }
 
@@ -21,7 +28,7 @@ void run_mget(const Call& call) {
 void run_mset(const Call& call) {
   if (call.args.size() % 2 == 0) return call.executor.error(&call.client, wrong_number_of_arguments("mset"));
   WriteBatch batch;
-  for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.args[i + 1]);
+  for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.executor.to_store(call.args[i + 1], 0));
   call.executor.settle(&call.client);
   const Status status = call.executor.write_now(batch, nullptr);
   if (!status.ok()) return call.executor.error(&call.client, status);

@@ -14,6 +14,7 @@
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
+#include "server/expiry.h"
 #include "server/testing/server_fixture.h"
 
 namespace bonsai::server {
@@ -26,6 +27,8 @@ constexpr int kPipelined = 16;
 std::string value_of(uint64_t number) {
   return std::to_string(number) + ":" + std::string(number * 7 % 300, static_cast<char>('a' + number % 26));
 }
+
+bool has_deadline(uint64_t number) { return number % 4 == 0; }
 
 std::string key_of(size_t client, uint64_t number) {
   return std::to_string(client) + "." + std::to_string(number % kKeys);
@@ -54,7 +57,9 @@ void run_client(const std::string& address, size_t client, Known* known) {
     const uint64_t first = known->next;
     std::string bytes;
     for (uint64_t number = first; number < first + kPipelined; ++number) {
-      bytes += request({"SET", key_of(client, number), value_of(number)});
+      std::vector<std::string> words = {"SET", key_of(client, number), value_of(number)};
+      if (has_deadline(number)) words.insert(words.end(), {"EX", "1000000"});
+      bytes += request(words);
       known->sent[number % kKeys] = number;
     }
     bytes +=
@@ -116,12 +121,14 @@ class ServerKill : public ServerFixture {
   }
 
  private:
-  // The number stored at a key; 0: none. A value that is not whole counts as none.
+  // The number stored at a key; 0: none. A value that is not whole, or has not its deadline, counts as none.
   static uint64_t number_at(DB* db, const std::string& key) {
     std::string value;
     if (!db->Get(key, &value).ok()) return 0;
+    const Stored stored = parse_stored(value);
     const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
-    return value == value_of(number) ? number : 0;
+    const bool whole = stored.value == value_of(number) && (stored.deadline_ms != 0) == has_deadline(number);
+    return whole ? number : 0;
   }
 
   uint64_t lost_in(DB* db) {

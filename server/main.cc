@@ -30,6 +30,7 @@
 #include "server/config.h"
 #include "server/service.h"
 #include "server/state.h"
+#include "server/sweeper.h"
 
 DEFINE_string(pool, "",
               "PATH[,PATH...]|the pool, as of the program bonsai: files, devices, shm:// and rdma:// targets");
@@ -51,6 +52,7 @@ DEFINE_string(request_bytes_max, "64M", "SIZE|a larger request ends its connecti
 DEFINE_string(reply_bytes_max, "64M", "SIZE|a reply of many keys or values that would be larger is an error instead");
 DEFINE_string(transaction_bytes_max, "64M", "SIZE|a transaction that queues, watches or writes more is refused");
 DEFINE_uint32(watch_s, 60, "N|WATCH lasts so long at most; then EXEC does nothing, as if a key had been updated");
+DEFINE_uint32(sweep_ms, 50, "N|pause between two steps of the removal of expired keys; 0: they are not removed");
 DEFINE_uint32(idle_s, 0, "N|close connections that send nothing for so long; 0: never");
 DEFINE_uint32(slow_s, 60, "N|close connections that take none of their replies for so long; 0: never");
 
@@ -75,6 +77,7 @@ constexpr std::string_view kFlags[] = {"pool",
                                        "reply_bytes_max",
                                        "transaction_bytes_max",
                                        "watch_s",
+                                       "sweep_ms",
                                        "idle_s",
                                        "slow_s"};
 constexpr uint32_t kThreadsByDefaultMax = 4;
@@ -224,6 +227,8 @@ Status serve_until_signalled(DB* db, const Config& config, std::optional<Passwor
   ::randombytes_buf(&first_cursor, sizeof first_cursor);
   State state(db, config, std::move(password), (first_cursor >> 16) + 1);
   std::unique_ptr<Service> service;
+  std::unique_ptr<Sweeper> sweeper;
+  BONSAI_RETURN_IF_ERROR(Sweeper::start(&state, FLAGS_sweep_ms, &sweeper));
   BONSAI_RETURN_IF_ERROR(Service::start(&state, &service));
   std::string addresses;
   for (const std::string& each : service->addresses()) addresses += (addresses.empty() ? "" : ", ") + each;

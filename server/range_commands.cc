@@ -3,6 +3,7 @@
 // They run to their end before the thread serves other clients.
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "server/commands.h"
 #include "server/glob.h"
@@ -19,19 +20,23 @@ class Rows {
   Rows(const Call& call, bool values)
       : bytes_max_(call.state.config.reply_bytes_max), values_(values), reply_(&text_, call.client.protocol) {}
 
-  // False: it would be too much.
-  bool add(std::string_view key, std::string_view value) {
+  // Adds the record, but for an expired one. False: it would be too much.
+  bool add(std::string_view key, std::string_view raw) {
+    const Stored stored = parse_stored(raw);
+    if (has_expired(stored)) return true;
+    const std::string_view value = stored.value;
     if (text_.size() + key.size() + (values_ ? value.size() : 0) > bytes_max_) return full_ = true, false;
     reply_.bulk(key);
     if (values_) reply_.bulk(value);
-    elements_ += values_ ? 2 : 1;
+    ++records_;
     return true;
   }
+  [[nodiscard]] uint64_t records() const { return records_; }
   [[nodiscard]] bool full() const { return full_; }
   // The array, as a reply.
   [[nodiscard]] std::string array(int protocol) const {
     std::string all;
-    Reply(&all, protocol).array(elements_);
+    Reply(&all, protocol).array(values_ ? 2 * records_ : records_);
     return all + text_;
   }
 
@@ -40,7 +45,7 @@ class Rows {
   const bool values_;
   std::string text_;
   Reply reply_;
-  size_t elements_ = 0;
+  size_t records_ = 0;
   bool full_ = false;
 };
 
@@ -144,9 +149,12 @@ std::string end_of(const RangeArguments& range) {
   return std::string(range.to.key) + (range.to.inclusive ? std::string(1, '\0') : "");
 }
 
-Status visit_ascending(DB* db, const RangeArguments& range, const ScanOptions& options, Rows* rows) {
+Status visit_ascending(DB* db, const RangeArguments& range, ScanOptions options, Rows* rows) {
+  const uint64_t limit = std::exchange(options.limit, UINT64_MAX);  // of what has not expired
   return db->Scan(options, range.from.open ? "" : range.from.key,
-                  [rows](std::string_view key, std::string_view value) { return rows->add(key, value); });
+                  [rows, limit](std::string_view key, std::string_view raw) {
+                    return rows->add(key, raw) && rows->records() < limit;
+                  });
 }
 
 Status visit_descending(DB* db, const RangeArguments& range, uint64_t limit, Rows* rows) {
@@ -163,7 +171,7 @@ Status visit_descending(DB* db, const RangeArguments& range, uint64_t limit, Row
     if (range.from.open) return true;
     return range.from.inclusive ? iterator->key() >= range.from.key : iterator->key() > range.from.key;
   };
-  for (; limit > 0 && iterator->Valid() && inside(); iterator->Prev(), --limit) {
+  for (; rows->records() < limit && iterator->Valid() && inside(); iterator->Prev()) {
     if (!rows->add(iterator->key(), iterator->value())) break;
   }
   return iterator->status();
@@ -186,8 +194,8 @@ void run_keys(const Call& call) {
   ScanOptions options;
   options.end = end;
   Rows rows(call, false);
-  const Status status = call.state.db->Scan(options, prefix, [&](std::string_view key, std::string_view) {
-    return !glob_matches(pattern, key) || rows.add(key, {});
+  const Status status = call.state.db->Scan(options, prefix, [&](std::string_view key, std::string_view raw) {
+    return !glob_matches(pattern, key) || rows.add(key, raw);
   });
   reply_rows(call, rows, status);
 }
@@ -207,8 +215,8 @@ void run_scan(const Call& call) {
   uint64_t visited = 0;
   std::string last;
   const std::string& from = options.from_exclusive ? scan.after : prefix;
-  const Status status = call.state.db->Scan(options, from, [&](std::string_view key, std::string_view) {
-    if (scan.strings && glob_matches(scan.pattern, key) && !rows.add(key, {})) return false;
+  const Status status = call.state.db->Scan(options, from, [&](std::string_view key, std::string_view raw) {
+    if (scan.strings && glob_matches(scan.pattern, key) && !rows.add(key, raw)) return false;
     last = key;
     return ++visited, true;
   });

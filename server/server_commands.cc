@@ -75,6 +75,7 @@ Pairs stats_section(const State& state) {
           {"wrong_passwords", count_of(counters.wrong_passwords)},
           {"total_net_input_bytes", count_of(counters.bytes_in)},
           {"total_net_output_bytes", count_of(counters.bytes_out)},
+          {"expired_keys", count_of(counters.expired)},
           {"keyspace_hits", count_of(counters.hits)},
           {"keyspace_misses", count_of(counters.misses)},
           {"operation_groups", count_of(counters.groups)},

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "server/commands.h"
 
 namespace bonsai::server {
 namespace {
@@ -85,17 +84,6 @@ Status Stage::put_if(const Condition& condition, std::string_view key, std::stri
 Status Stage::remove_if(const Condition& condition, std::string_view key) {
   BONSAI_RETURN_IF_ERROR(judge(condition, key));
   return remove(key);
-}
-
-Status Stage::increment(std::string_view key, int64_t by, int64_t* sum) {
-  std::string value = "0";
-  const Status status = get(key, &value);
-  if (!status.ok() && !status.IsNotFound()) return status;
-  int64_t number = 0;
-  if (!parse_integer(value, &number) || __builtin_add_overflow(number, by, sum)) {
-    return Status::InvalidArgument("the value, or the sum, is no decimal integer of 64 bits");
-  }
-  return put(key, std::to_string(*sum));
 }
 
 Status Stage::write(const WriteBatch& batch, size_t* failed) {

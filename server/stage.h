@@ -34,7 +34,6 @@ class Stage {
   Status remove(std::string_view key);
   Status put_if(const Condition& condition, std::string_view key, std::string_view value);
   Status remove_if(const Condition& condition, std::string_view key);
-  Status increment(std::string_view key, int64_t by, int64_t* sum);
   Status write(const WriteBatch& batch, size_t* failed);
 
   // Whether the staged updates take more than bytes_max. Requires: then commit() is not called.

@@ -22,6 +22,7 @@ struct Counters {
   std::atomic<uint64_t> closed_idle{0}, closed_slow{0}, closed_broken{0};
   std::atomic<uint64_t> commands{0}, errors{0}, wrong_passwords{0};
   std::atomic<uint64_t> hits{0}, misses{0};
+  std::atomic<uint64_t> expired{0};                // keys that were removed
   std::atomic<uint64_t> store_failures{0};         // errors that say that the store may be lost
   std::atomic<uint64_t> groups{0}, operations{0};  // groups of operations that shared fences; operations in them
   std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
@@ -42,8 +43,9 @@ struct State {
   const uint64_t started_ns = base::now_ns();
   Cursors cursors;
   Counters counters;
-  std::atomic<uint64_t> clients{0};   // the id of the last one
-  std::atomic<uint64_t> watchers{0};  // clients that watch keys
+  std::atomic<uint64_t> clients{0};    // the id of the last one
+  std::atomic<uint64_t> deadlines{0};  // values with one that were written; counted when they are in the store
+  std::atomic<uint64_t> watchers{0};   // clients that watch keys
 };
 
 }  // namespace bonsai::server
