@@ -38,6 +38,13 @@ MemberState state_of(TargetState::State state) {
 
 }  // namespace
 
+Status not_made_as(const std::string& name, size_t number) {
+  const std::string which = std::to_string(number + 1);
+  return Status::InvalidArgument(name + ": its node has no such pool, and member " + which +
+                                 " of the group was made under another name; correct the name, or, if a new pool is " +
+                                 "to take that member's place there, add ?replace=" + which);
+}
+
 Group::Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions)
     : members_(std::move(members)),
       setup_(setup),
@@ -162,6 +169,12 @@ void Group::take_leave(LinkTarget* member) {
        std::to_string(page_.needed) + ": see to its node. It is brought up to date when it is back");
 }
 
+Status Group::check_replaced(const LinkTarget* member) const {
+  const size_t number = number_of(member);
+  const bool may = setup_.replaces == number + 1 || is_made_as(page().ids[number], member->state.name());
+  return may ? Status::OK() : not_made_as(member->state.name(), number);
+}
+
 Status Group::replace(LinkTarget* member) {
   const std::lock_guard lock(mutex_);
   const size_t number = number_of(member);
@@ -169,7 +182,7 @@ Status Group::replace(LinkTarget* member) {
     return Status::Unavailable(member->state.name() + " is not replaced while another member is late");
   }
   settle();
-  page_.ids[number] = fresh_member_id();
+  page_.ids[number] = fresh_member_id(member->state.name());
   const bool begun = in_sync_.begin(in_sync_.members(), in_sync_.awaited());
   BONSAI_CHECK(begun);
   if (write_page(/*equal=*/false)) return set_page(number, /*equal=*/false);

@@ -28,6 +28,9 @@
 
 namespace bonsai::scale {
 
+// A node has no pool of that name, and the member was made under another one. `number`: from 0 on.
+[[nodiscard]] Status not_made_as(const std::string& name, size_t number);
+
 class Group {
  public:
   struct Actions {
@@ -46,6 +49,7 @@ class Group {
     uint64_t bytes = 0;
     uint64_t mark = 0, first_bytes = 0;  // as TargetConfig
     uint64_t epoch = 0;                  // the owner's
+    size_t replaces = 0;                 // the number of a member that may be made anew under a new name, from 1 on
   };
 
   // Requires: the page is in force. `members`: by number, and those that it does not name are out. They outlive it.
@@ -59,6 +63,8 @@ class Group {
   // Ends the connections of a member that is out, unless somebody uses them just now.
   void let_go(LinkTarget* member) const;
 
+  // Whether the member's node may make its pool anew. Errors: InvalidArgument (none was made under its name).
+  [[nodiscard]] Status check_replaced(const LinkTarget* member) const;
   // A new pool takes the place of a member that is out, under an identity of its own: the pages of all that are in
   // sync say so, and its own. Requires: it is connected. Errors: Unavailable (not all have such a page).
   Status replace(LinkTarget* member);

@@ -146,9 +146,10 @@ class GroupLife {
     volume_.reset();
     targets_.reset();
   }
-  // Half of the slots are resident. All are at the beginning, which a member that joins gets first. They are so many
-  // that few are written twice meanwhile: what one of them misses stays missing.
-  static uint64_t place_of(size_t slot) { return slot % 2 == 0 ? 8 * slot : kResident + 496 * slot; }
+  // Half of the slots are resident; the first word of a pool never changes. All are at the beginning, which a member
+  // that joins gets first. They are so many that few are written twice meanwhile: what one of them misses stays
+  // missing.
+  static uint64_t place_of(size_t slot) { return slot % 2 == 0 ? 8 * slot + 8 : kResident + 496 * slot; }
   // A word to a slot of the writer's own.
   bool write(size_t writer = 0) {
     const size_t slot = dice_.below(kSlots / kWriters) * kWriters + writer;

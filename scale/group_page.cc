@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/crc.h"
 #include "base/random.h"
 
 namespace bonsai::scale {
@@ -11,10 +12,20 @@ namespace bonsai::scale {
 using membership::kMembersMax;
 using membership::Role;
 
-uint64_t fresh_member_id() {
+uint64_t fresh_group_id() {
   uint64_t id = 0;
   while (id == 0) base::random_secret(std::as_writable_bytes(std::span(&id, 1)));
   return id;
+}
+
+uint64_t fresh_member_id(const std::string& name) {
+  uint64_t id = 0;
+  while (id >> 32 == 0) id = fresh_group_id();
+  return id >> 32 << 32 | base::crc32c(name.data(), name.size());
+}
+
+bool is_made_as(uint64_t id, const std::string& name) {
+  return static_cast<uint32_t>(id) == base::crc32c(name.data(), name.size());
 }
 
 bool is_sound(const GroupPage& page) {

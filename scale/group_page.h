@@ -48,8 +48,12 @@ struct VersionedPage {
 };
 static_assert(sizeof(VersionedPage) == 96);
 
-// A random identity, of a group or a member.
-[[nodiscard]] uint64_t fresh_member_id();
+// A random identity.
+[[nodiscard]] uint64_t fresh_group_id();
+// That of a member which is made under that name, "SCHEME://NODE/POOL": its upper half is random.
+[[nodiscard]] uint64_t fresh_member_id(const std::string& name);
+// Whether the member was made under that name: its pool may be made anew there, without being asked for.
+[[nodiscard]] bool is_made_as(uint64_t id, const std::string& name);
 
 // Whether a page, which another machine may have sent, says something that a page can say: a group of two members at
 // least, itself among them, `needed` of them in sync.

@@ -17,6 +17,7 @@ using membership::only;
 namespace {
 
 constexpr uint64_t kFirstVersion = 1;  // of a page, while the group is made
+constexpr const char* kFindOut = "Find out which, and remove that file on its node: the opening makes this member anew";
 
 }  // namespace
 
@@ -109,6 +110,7 @@ Status GroupTarget::exists(bool discard_unfinished, bool* exists) {
   if (status.ok()) status = check_members();
   if (status.ok() && discard_unfinished && is_unfinished()) return remove();
   if (status.ok()) status = settle_members();
+  for (size_t i = 0; i < members_.size() && status.ok(); ++i) status = check_replaced(i);
   if (!status.ok()) give_all_back();
   *exists = status.ok();
   return status;
@@ -171,6 +173,14 @@ Status GroupTarget::settle_members() {
   return membership::may_open(page.in_sync, taken(), page.needed) ? Status::OK() : too_few(page.in_sync);
 }
 
+// Whether a member that its node does not have may be made anew there: a name that was misspelt names none, too.
+Status GroupTarget::check_replaced(size_t member) const {
+  const Member& lost = members_[member];
+  const bool may =
+      !lost.status.IsNotFound() || name_.replaces == member + 1 || is_made_as(newest_.page.ids[member], lost.name.text);
+  return may ? Status::OK() : not_made_as(lost.name.text, member);
+}
+
 Status GroupTarget::too_few(MemberSet in_sync) const {
   const size_t needed = newest_.page.needed;
   const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
@@ -215,8 +225,8 @@ Status GroupTarget::create(uint64_t bytes) {
     bytes_ = made;
   }
   GroupPage& page = newest_.page;
-  page.group = fresh_member_id();
-  for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_member_id();
+  page.group = fresh_group_id();
+  for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_member_id(members_[i].name.text);
   page.members = static_cast<uint8_t>(members_.size());
   page.needed = static_cast<uint8_t>(name_.replicas_min != 0 ? name_.replicas_min : members_.size() / 2 + 1);
   BONSAI_RETURN_IF_ERROR(write_page(taken(), taken()));
@@ -253,7 +263,7 @@ Status GroupTarget::serve() {
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, all, &medium_));
   std::vector<LinkTarget*> targets;
   for (const size_t number : all) targets.push_back(link_->target(number));
-  const Group::Setup setup = {bytes_, config_.mark, config_.first_bytes, epoch_};
+  const Group::Setup setup = {bytes_, config_.mark, config_.first_bytes, epoch_, name_.replaces};
   return link_->make_group(std::move(targets), newest_, setup, config_.note, &group_);
 }
 
@@ -311,7 +321,7 @@ Status GroupTarget::replace_lost() {
   for (size_t i = 0; i < members_.size(); ++i) {
     if (!members_[i].status.IsNotFound()) continue;
     BONSAI_RETURN_IF_ERROR(make_member(i, PoolOp::kCreateUnnamed, bytes_));
-    newest_.page.ids[i] = fresh_member_id();
+    newest_.page.ids[i] = fresh_member_id(members_[i].name.text);
     tell(members_[i].name.text + " is made anew on its node, which does not have it");
   }
   return Status::OK();
@@ -337,8 +347,8 @@ Status GroupTarget::check_equal() const {
     if (equally) continue;
     return Status::Corruption(
         first->name.text + " and " + member.name.text +
-        " held the same bytes when the group was closed, and do not now: the file of one of them was replaced since. "
-        "Find out which, and remove that file on its node: the opening makes this member anew");
+        " held the same bytes when the group was closed, and do not now: the file of one of them was replaced since. " +
+        kFindOut);
   }
   return Status::OK();
 }
@@ -363,6 +373,21 @@ Status GroupTarget::choose_source(const Member** source) const {
     *source = &each;
   }
   BONSAI_CHECK(most > 0);  // some are named: they were enough to open
+  return most == 1 ? check_first_words(**source) : Status::OK();
+}
+
+// Without two that begin alike nobody knows which of them to go by. A crash changes other words of a pool, not its
+// first one.
+Status GroupTarget::check_first_words(const Member& source) const {
+  for (const Member& other : members_) {
+    if (!other.is_named || &other == &source) continue;
+    bool equally = false;
+    BONSAI_RETURN_IF_ERROR(begin_equally(&link_->reads(), link_->target(*source.number), link_->target(*other.number),
+                                         sizeof(uint64_t), link_->limit_ms(), &equally));
+    if (equally) continue;
+    return Status::Corruption(source.name.text + " and " + other.name.text +
+                              " are not both a pool of this kind: the file of one of them was replaced. " + kFindOut);
+  }
   return Status::OK();
 }
 
@@ -378,9 +403,14 @@ Status GroupTarget::make_all_equal() {
     ResyncResult result;
     BONSAI_RETURN_IF_ERROR(make_equal(&link_->reads(), &link_->writes(), from, link_->target(*member.number), bytes_,
                                       link_->limit_ms(), &result));
-    if (member.is_named) continue;
-    tell(member.name.text + " was brought up to date: " + std::to_string(result.written) + " of " +
-         std::to_string(result.compared) + " bytes differed");
+    const std::string differed =
+        std::to_string(result.written) + " of " + std::to_string(result.compared) + " bytes differed";
+    if (!member.is_named) {
+      tell(member.name.text + " was brought up to date: " + differed);
+    } else if (result.written != 0) {
+      tell(member.name.text + " was made equal to " + source->name.text + " after an end without a word: " + differed +
+           ". If these are more than were being written then, the file of one of them was replaced");
+    }
   }
   return Status::OK();
 }

@@ -38,11 +38,13 @@ class GroupTarget final : public Target {
   ~GroupTarget() override;
 
   // Errors also: Unavailable (too few members are reached to know that they hold everything; the message says which
-  // are missing), InvalidArgument (a pool is no member of the group, or not the one that is named in its place).
+  // are missing), InvalidArgument (a pool is no member of the group, or not the one that is named in its place; a node
+  // has no such pool, and no member was made under that name).
   Status exists(bool discard_unfinished, bool* exists) override;
   // All members must be reached. Errors also: InvalidArgument (they have different sizes).
   Status create(uint64_t bytes) override;
-  // Errors also, as open_read_only(): Corruption (members that were closed as equal are not: a file was replaced).
+  // Errors also, as open_read_only(): Corruption (members that were closed as equal are not, or members do not
+  // both begin as a pool of this kind: a file was replaced).
   Status open(uint64_t grow_bytes) override;
   Status open_read_only() override;
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
@@ -78,10 +80,12 @@ class GroupTarget final : public Target {
   void give_all_back();
   Status make_member(size_t member, PoolOp op, uint64_t bytes);
   Status set_sizes(uint64_t grow_bytes);
+  [[nodiscard]] Status check_replaced(size_t member) const;
   Status replace_lost();
   [[nodiscard]] bool are_known_equal() const;
   [[nodiscard]] Status check_equal() const;
   Status choose_source(const Member** source) const;
+  [[nodiscard]] Status check_first_words(const Member& source) const;
   Status make_all_equal();
   Status write_page(membership::MemberSet in_sync, membership::MemberSet to);
   [[nodiscard]] bool is_unfinished() const;

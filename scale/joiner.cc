@@ -165,6 +165,7 @@ Status Joiner::take(Group* group, LinkTarget* member, PoolRequests* requests, rd
                       ? requests->ask(client, peer, PoolOp::kResume, 0, 0, pool)
                       : requests->take(client, peer, PoolOp::kOpen, setup.first_bytes, setup.mark, pool, take_over);
   if (status.IsNotFound()) {
+    BONSAI_RETURN_IF_ERROR(group->check_replaced(member));
     *is_new = true;
     status = requests->take(client, peer, PoolOp::kCreateUnnamed, group->bytes(), setup.mark, pool, take_over);
   }

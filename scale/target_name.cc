@@ -21,7 +21,8 @@ bool is_scheme(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) { return byte >= 'a' && byte <= 'z'; });
 }
 
-constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked", kReplicasMin = "replicas_min=";
+constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked",
+                           kReplicasMin = "replicas_min=", kReplace = "replace=", kSameNode = "same_node=allowed";
 constexpr char kMemberMark = '|';  // between the members of a group
 
 // Where the query begins: "?role=..." or "?lease=...".
@@ -36,9 +37,10 @@ bool parse_role(std::string_view text, TargetRole* role) {
   return true;
 }
 
-bool parse_replicas_min(std::string_view text, size_t* replicas_min) {
-  if (*replicas_min != 0 || text.size() != 1 || text[0] < '1' || text[0] > '9') return false;
-  *replicas_min = static_cast<size_t>(text[0] - '0');
+// A number of members, or of one of them.
+bool parse_count(std::string_view text, size_t* count) {
+  if (*count != 0 || text.size() != 1 || text[0] < '1' || text[0] > '9') return false;
+  *count = static_cast<size_t>(text[0] - '0');
   return true;
 }
 
@@ -50,7 +52,11 @@ bool parse_query(std::string_view query, bool is_group, TargetName* name) {
     if (word.starts_with(kRole)) {
       if (name->role != TargetRole::kUnsaid || !parse_role(word.substr(kRole.size()), &name->role)) return false;
     } else if (is_group && word.starts_with(kReplicasMin)) {
-      if (!parse_replicas_min(word.substr(kReplicasMin.size()), &name->replicas_min)) return false;
+      if (!parse_count(word.substr(kReplicasMin.size()), &name->replicas_min)) return false;
+    } else if (is_group && word.starts_with(kReplace)) {
+      if (!parse_count(word.substr(kReplace.size()), &name->replaces)) return false;
+    } else if (is_group && word == kSameNode) {
+      if (std::exchange(name->allows_same_node, true)) return false;
     } else if (word != kCheckedLease || std::exchange(name->checks_lease, true)) {
       return false;
     }
@@ -84,13 +90,31 @@ bool is_of_group(std::string_view text) {
 Status parse_group_query(const std::string& whole, std::string_view query, TargetName* name) {
   if (!parse_query(query, /*is_group=*/true, name)) {
     return Status::InvalidArgument("'" + whole + "' has the query '" + std::string(query) +
-                                   "', which is none of a group; write ?replicas_min=N, ?lease=checked, ?role=log, " +
-                                   "?role=dnodes or ?role=both, or several with & between");
+                                   "', which is none of a group; write ?replicas_min=N, ?replace=N, " +
+                                   "?same_node=allowed, ?lease=checked, ?role=log, ?role=dnodes or ?role=both, or " +
+                                   "several with & between");
+  }
+  if (name->replaces > name->members.size()) {
+    return Status::InvalidArgument("'" + whole + "' replaces member " + std::to_string(name->replaces) + " and names " +
+                                   std::to_string(name->members.size()) + "; write ?replace=1 to " +
+                                   std::to_string(name->members.size()));
   }
   if (name->replicas_min <= name->members.size()) return Status::OK();
   return Status::InvalidArgument("'" + whole + "' wants each update on " + std::to_string(name->replicas_min) +
                                  " members and names " + std::to_string(name->members.size()) +
                                  "; write replicas_min=1 to " + std::to_string(name->members.size()));
+}
+
+// One loss would take both.
+Status check_nodes(const std::string& whole, const TargetName& group) {
+  for (const TargetName& member : group.members) {
+    const auto is_there = [&member](const TargetName& other) { return other.node == member.node; };
+    if (group.allows_same_node || std::count_if(group.members.begin(), group.members.end(), is_there) == 1) continue;
+    return Status::InvalidArgument("'" + whole + "' names two members on " + member.node +
+                                   ", which are lost together; name pools of different nodes, or, if that is meant, " +
+                                   "add ?same_node=allowed");
+  }
+  return Status::OK();
 }
 
 Status parse_group(const std::string& whole, TargetName* name) {
@@ -122,6 +146,7 @@ Status parse_group(const std::string& whole, TargetName* name) {
   if (query < whole.size()) {
     BONSAI_RETURN_IF_ERROR(parse_group_query(whole, std::string_view(whole).substr(query + 1), &group));
   }
+  BONSAI_RETURN_IF_ERROR(check_nodes(whole, group));
   *name = std::move(group);
   return Status::OK();
 }

@@ -7,7 +7,8 @@
 //   rdma://A:1/P|rdma://B:1/P   a group: several nodes' pools that hold the same bytes, 2 to 8, of one scheme
 //
 // The name of a group may end in `?replicas_min=N`: so many members at least hold what is acknowledged, else updates
-// stop. Unsaid: more than half of them; of two, both. `&` is between two queries.
+// stop. Unsaid: more than half of them; of two, both. `?replace=N`: the Nth member may be made anew although none was
+// ever made under that name. `?same_node=allowed`: members may share a node. `&` is between two queries.
 //
 // Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. A remote one may end in
 // `?lease=checked`: reads ask its node whether the pool is still this process's (leases.h). Both: with `&` between.
@@ -39,6 +40,8 @@ struct TargetName {
   bool checks_lease = false;             // lease=checked
   std::vector<TargetName> members = {};  // of a group, whose own node and pool are empty
   size_t replicas_min = 0;               // of a group; 0: unsaid
+  size_t replaces = 0;                   // of a group: the number of a member, from 1 on; 0: none
+  bool allows_same_node = false;         // of a group
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
   [[nodiscard]] bool is_group() const { return !members.empty(); }
@@ -53,7 +56,7 @@ struct TargetName {
 
 // Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none, a lease of a target
 // that has none; the message shows the form; a group of one or of more than kMembersMax members, of several schemes,
-// that names one member twice, or with a replicas_min that it cannot have).
+// that names one member twice, or a node twice and does not allow it, or with a number that it cannot have).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: those, InvalidArgument (an empty name, more than kTargetsMax, one

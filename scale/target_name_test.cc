@@ -71,6 +71,10 @@ TEST(TargetNameTest, AGroupIsItsMembersAndHowManyAreNeeded) {
   ASSERT_EQ("OK", parse_target_name("rdma://[::1]:1/p|rdma://h:2/p?role=dnodes", &name).ToString());
   EXPECT_EQ(name.replicas_min, 0U);
   EXPECT_EQ(name.role, TargetRole::kDnodes);
+  EXPECT_EQ(name.replaces, 0U);
+  ASSERT_EQ("OK", parse_target_name("shm://a/p|shm://a/q?replace=2&same_node=allowed", &name).ToString());
+  EXPECT_EQ(name.replaces, 2U);
+  EXPECT_EQ(name.members[1].pool, "q");
   ASSERT_EQ("OK", parse_target_name("/tmp/a|b", &name).ToString());
   EXPECT_FALSE(name.is_group()) << "a file";
 
@@ -86,6 +90,11 @@ TEST(TargetNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
       {"shm://a/p|shm://b/p|shm://a/p", "twice"},
       {"shm://a/p|shm://b/p?replicas_min=3", "replicas_min=1 to 2"},
       {"shm://a/p|shm://b/p?replicas_min=0", "replicas_min=N"},
+      {"shm://a/p|shm://b/p?replace=3", "?replace=1 to 2"},
+      {"shm://a/p|shm://b/p?replace=1&replace=2", "?replace=N"},
+      {"shm://a/p?replace=1", "none of a target"},
+      {"shm://a/p|shm://b/p|shm://a/q", "two members on a,"},
+      {"shm://a/p|shm://a/q?same_node=yes", "?same_node=allowed"},
       {"shm://a/p|shm://b/p?replicas=2", "replicas_min=N"},
       {"shm://a/p|shm://b/p?role=both&role=some", "?role=dnodes"},
       {"shm://a/p|shm://b", "shm://NODE/POOL"},

@@ -149,8 +149,9 @@ Status find_page(const std::array<Slot, kSlots>& slots, const std::array<uint64_
     // As long as one was never written, no page has counted.
     if (is_zeros(slots[0]) || is_zeros(slots[1])) return Status::NotFound("no owner of the pool was ever recorded");
     return Status::Corruption(
-        "both copies of the owner's record are damaged, so another owner may be alive: stop all programs that use the "
-        "pool, then delete the record's file; the next opening waits for the longest lease");
+        "both copies of the owner's record are damaged, or written by another version, so another owner may be alive: "
+        "run that version, or stop all programs that use the pool, then delete the record's file; the next opening "
+        "waits for the longest lease");
   }
   const size_t newest = good[0] && (!good[1] || wires[0].sequence >= wires[1].sequence) ? 0 : 1;
   if (!std::equal(pool.begin(), pool.end(), wires[newest].pool)) {

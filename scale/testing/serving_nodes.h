@@ -20,8 +20,8 @@ namespace bonsai::scale {
 
 class ServingNodes {
  public:
-  // Nodes a, b, c, ...
-  ServingNodes(const std::string& scheme, size_t count) : scheme_(scheme) {
+  // Nodes a, b, c, ... `last_media`: of the last one; null: as the others.
+  ServingNodes(const std::string& scheme, size_t count, ServingNode::MakeMedia last_media = nullptr) : scheme_(scheme) {
     register_fabric(scheme, [this](std::shared_ptr<rdma::Fabric>* fabric) {
       *fabric = network_.make_fabric();
       return Status::OK();
@@ -29,7 +29,8 @@ class ServingNodes {
     for (size_t i = 0; i < count; ++i) {
       folders_.push_back(
           std::unique_ptr<testing::TempFolder>(new testing::TempFolder(testing::TempFolder::on_tmpfs())));
-      nodes_.push_back(std::make_unique<ServingNode>(&network_, folders_[i]->path(), nullptr, nullptr, address_of(i)));
+      nodes_.push_back(std::make_unique<ServingNode>(&network_, folders_[i]->path(), nullptr,
+                                                     i + 1 == count ? last_media : nullptr, address_of(i)));
     }
   }
 
