@@ -16,8 +16,8 @@
 #include "base/units.h"
 #include "bench/engines/pool_place.h"
 #include "bench/studies/cluster/system_makers.h"
-#include "bench/studies/patched/unit_fabric.h"
 #include "bonsai/db.h"
+#include "rdma/fabric.h"
 #include "scale/fabrics.h"
 #include "scale/pool_server.h"
 #include "scale/remote_link.h"
@@ -31,14 +31,13 @@ constexpr uint64_t kLookUs = 500'000, kLooksMax = 50;  // how long a store that 
 
 // The store's fabric. It counts the work lists of each worker. Each thread of the model has a worker for its reads; the
 // other workers write and serve the background (include/bonsai/options.h).
-class CountedFabric final : public patched::UnitFabric {
+class CountedFabric final : public rdma::Fabric {
  public:
-  CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads, uint64_t read_unit_bytes)
-      : fabric_(std::move(fabric)), lists_(threads + 1), threads_(threads), read_unit_bytes_(read_unit_bytes) {}
+  CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads)
+      : fabric_(std::move(fabric)), lists_(threads + 1), threads_(threads) {}
   [[nodiscard]] static size_t workers_for(size_t threads) {
     return std::min(threads + 2, scale::LinkOptions::kWorkersMax);
   }
-  [[nodiscard]] uint64_t read_unit_bytes() const override { return read_unit_bytes_; }
   [[nodiscard]] const rdma::Capabilities& capabilities() const override { return fabric_->capabilities(); }
   Status register_region(std::span<std::byte> memory, rdma::Rights rights,
                          std::unique_ptr<rdma::Region>* region) override {
@@ -108,7 +107,6 @@ class CountedFabric final : public patched::UnitFabric {
   const std::unique_ptr<rdma::Fabric> fabric_;
   std::vector<uint64_t> lists_;  // by thread; the last counts for everything that is no thread's
   const size_t threads_;
-  const uint64_t read_unit_bytes_;
   std::vector<const rdma::Worker*> workers_;  // in the order of a link's workers
   std::map<size_t, size_t> thread_of_;        // by number of the coroutine
 };
@@ -267,7 +265,7 @@ class BonsaiSystem final : public System {
     BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes * size_.pools_per_node));
     for (size_t i = 0; i < size_.memory_nodes; ++i) BONSAI_RETURN_IF_ERROR(make_server(i, cluster));
     scale::register_fabric(scheme_, [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
-      fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric(), size_.threads, size_.read_unit_bytes);
+      fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric(), size_.threads);
       *fabric = fabric_;
       return Status::OK();
     });
@@ -341,6 +339,10 @@ class BonsaiSystem final : public System {
     options.create_if_missing = true;
     options.pool_bytes = target_bytes_;
     options.key_format = size_.key_bytes_max == 8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
+    if (size_.stripe_unit_bytes != 0) {
+      options.layout = LayoutChoice::kSoftware;
+      options.stripe_unit_bytes = size_.stripe_unit_bytes;
+    }
     options.recovery_threads = 1;
     options.fabric_workers = static_cast<uint32_t>(CountedFabric::workers_for(size_.threads));
     return DB::Open(options, path, &db_);

@@ -35,7 +35,7 @@ struct StoreSize {
   size_t threads = 1;                      // of a compute node
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or the system's default
   size_t pools_per_node = 1;               // of a memory node; of Bonsai
-  uint64_t read_unit_bytes = 0;            // patched::UnitFabric; of Bonsai
+  uint64_t stripe_unit_bytes = 0;          // of Bonsai; 0: not striped
   size_t runs_max = 1;                     // clients are new in each run and leave the rests of their chunks
 };
 

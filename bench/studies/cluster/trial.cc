@@ -275,7 +275,7 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                               .threads = options.shape.threads,
                               .cache_bytes = options.cache_bytes,
                               .pools_per_node = options.pools_per_node,
-                              .read_unit_bytes = options.read_unit_bytes,
+                              .stripe_unit_bytes = options.stripe_unit_bytes,
                               .runs_max = options.runs_max});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
                                         .seed = options.seed,

@@ -61,8 +61,8 @@ struct TrialOptions {
   double list_cpu_ns = 0;                           // 0: SystemEntry::list_cpu_ns
   uint64_t seed = 1;
   size_t memory_nodes = 1;
-  size_t pools_per_node = 1;     // StoreSize
-  uint64_t read_unit_bytes = 0;  // StoreSize
+  size_t pools_per_node = 1;       // StoreSize
+  uint64_t stripe_unit_bytes = 0;  // StoreSize
   KeyForm key_form = KeyForm::kFixed8;
   uint64_t records = 1'000;
   uint64_t inserts_max = 0;    // beyond the load, by all workloads together

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans of a memory node whose NVM is several modules, by the layout of data on the modules: each object on one module,
-// as in a volume today; or in units that take turns, split by the client (software striping) or by the node's address
-// translation (hardware striping). The store, its requests and their bytes are the product's; devices and NVM are a
+// Scans of a memory node whose NVM is several modules, by the layout of data on the modules: a pool for each module and
+// a volume over them, with layout none or software; or one pool over all modules, which the node's address translation
+// interleaves (hardware striping). The store, its requests and their bytes are the product's; devices and NVM are a
 // model in virtual time.
 #include <array>
 #include <memory>
@@ -31,7 +31,7 @@ rdma::SimDevice device_of(Layout layout, uint64_t unit_bytes) {
   rdma::SimDevice device = rdma::SimDevice::cx6();
   device.name = "CX-6 of 200 Gb/s";
   device.bytes_per_ns = 25;
-  return device.with_optane(layout == Layout::kNone ? 0 : unit_bytes);
+  return device.with_optane(layout == Layout::kHardware ? unit_bytes : 0);
 }
 
 uint64_t records_of(const ExperimentPlan& plan) {
@@ -58,8 +58,8 @@ Status filled(const ExperimentPlan& plan, Layout layout, uint64_t unit_bytes, si
   BONSAI_RETURN_IF_ERROR(Trial::make(*bonsai,
                                      {.device = device,
                                       .seed = plan.config.seed,
-                                      .pools_per_node = layout == Layout::kNone ? device.nvm_devices : 1,
-                                      .read_unit_bytes = layout == Layout::kSoftware ? unit_bytes : 0,
+                                      .pools_per_node = layout == Layout::kHardware ? 1 : device.nvm_devices,
+                                      .stripe_unit_bytes = layout == Layout::kSoftware ? unit_bytes : 0,
                                       .records = records_of(plan),
                                       .opens_at_once = true,
                                       .shape = {.threads = threads, .coroutines = kCoroutines}},
@@ -91,9 +91,8 @@ std::vector<std::string> labels_of(const ExperimentPlan& plan, uint64_t records_
           (plan.scale == Scale::kPaper ? "" : " (18.75 M: --scale=paper)") + ", scans of 1 to " +
           std::to_string(records_max) + " from a Zipfian record on, " + std::to_string(kCoroutines) +
           " coroutines a thread, one memory node.",
-      "none: a pool for each module, as a volume lays objects out. software: one pool in units, and READs end "
-      "where a unit ends. hardware: one pool in units, and a READ goes on to the next module, as where the node "
-      "maps them together. Volumes themselves do not stripe yet."};
+      "none and software: a pool for each module, and a volume of that layout over them. hardware: one pool over all "
+      "modules in units, and a READ goes on to the next module, as where the node maps them together."};
 }
 
 // ---- by threads
@@ -139,8 +138,12 @@ Status run_by_threads(const ExperimentPlan& plan, uint64_t records_max, Experime
 Status run_long(const ExperimentPlan& plan, ExperimentResult* result) {
   BONSAI_RETURN_IF_ERROR(run_by_threads(plan, kLongScanMax, result));
   result->labels.emplace_back(
-      "As long as the scheme's in bytes read: its bandwidth over its rate is 7.4 KB a scan. Its requests are those of "
-      "20 ms; per scan they are .85, 21.8 and .85 with one thread, and do not fit its rates with more.");
+      "Records as long together as the scheme's bytes: its bandwidth over its rate is 7.4 KB a scan. Its requests are "
+      "those of 20 ms; per scan they are .85, 21.8 and .85 with one thread, and do not fit its rates with more.");
+  result->labels.emplace_back(
+      "A scan of 256 records or more reads whole runs of the dnodes that it passes. Of the first it returns the end, "
+      "of "
+      "the last the beginning, so it reads more than its records; software splits what is read, needed or not.");
   return Status::OK();
 }
 Status run_short(const ExperimentPlan& plan, ExperimentResult* result) {
@@ -193,7 +196,7 @@ Status run_units(const ExperimentPlan& plan, ExperimentResult* result) {
   BONSAI_RETURN_IF_ERROR(measure_on(Layout::kNone, 0, none.get(), &of_none));
   for (const uint64_t unit : kUnits) {
     Row row = {static_cast<double>(unit)};
-    std::unique_ptr<Trial> software;  // the store's links get the unit when they are made
+    std::unique_ptr<Trial> software;  // a pool keeps its unit
     BONSAI_RETURN_IF_ERROR(filled(plan, Layout::kSoftware, unit, threads, &software));
     BONSAI_RETURN_IF_ERROR(measure_on(Layout::kSoftware, unit, software.get(), &row));
     BONSAI_RETURN_IF_ERROR(measure_on(Layout::kHardware, unit, hardware.get(), &row));

@@ -43,7 +43,9 @@ TEST_F(StripingTest, LargerUnitsCostTheClientLess) {
     before = at(units, row, "software, requests");
   }
   const size_t last = units.rows.size() - 1;
-  EXPECT_NEAR(at(units, last, "software"), at(units, last, "hardware"), .15 * at(units, last, "hardware"));
+  // Runs are hardly ever in two such units.
+  EXPECT_NEAR(at(units, last, "software"), at(units, last, "none"), .15 * at(units, last, "none"));
+  EXPECT_LT(at(units, last, "software, requests"), 1.25 * at(units, last, "none, requests"));
   EXPECT_EQ(at(units, 0, "none"), at(units, last, "none"));
 }
 

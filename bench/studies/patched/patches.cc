@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "bench/studies/patched/in_place.h"
-#include "bench/studies/patched/unit_fabric.h"
 
 namespace bonsai::bench::patched {
 namespace {
@@ -11,11 +10,6 @@ uint64_t updates_made = 0, updating_ns = 0;  // one thread's
 }  // namespace
 
 constinit Patches current;
-
-uint64_t read_unit_bytes(const rdma::Fabric& fabric) {
-  const auto* of_units = dynamic_cast<const UnitFabric*>(&fabric);
-  return of_units != nullptr ? of_units->read_unit_bytes() : 0;
-}
 
 size_t put_in_place(const store::Tiers& tiers, std::span<const index::Index::Put> puts) {
   if (!current.updates_in_place) return 0;

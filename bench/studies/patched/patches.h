@@ -13,7 +13,6 @@
 
 #include "bench/studies/patched/store.h"
 #include "index/index.h"
-#include "rdma/fabric.h"
 #include "store/tiers.h"
 
 namespace bonsai::bench::patched {
@@ -27,8 +26,6 @@ extern Patches current;
 [[nodiscard]] inline bool gets_in_coroutines(bool as_product) {
   return current.gets_in_coroutines.value_or(as_product);
 }
-// UnitFabric::read_unit_bytes(); 0 if the fabric has no units.
-[[nodiscard]] uint64_t read_unit_bytes(const rdma::Fabric& fabric);
 
 // As Patches::updates_in_place: how many of the puts, from the first on, were made in their dnodes. Requires: no other
 // thread uses the store.
