@@ -37,6 +37,9 @@ int run_without(uint64_t rule, const std::string& tests) {
 }
 
 TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the build without sanitizers is enough";
+#endif
   const struct {
     uint64_t rule;
     const char* name;
