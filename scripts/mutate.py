@@ -35,7 +35,7 @@ Block = namedtuple("Block", "names old new")
 
 # What a header declares, how an added line asks for it, and what a message calls that.
 Kind = namedtuple("Kind", "declared asked example")
-MUTANTS = Kind(r"^\s*(k\w+) = (?:1u|uint64_t{1}) <<", r"\bmutant\([^()]*\b{}\b", "mutant({})")
+MUTANTS = Kind(r"^\s*(k\w+) = (?:1u|uint64_t\{1\}) <<", r"\bmutant\([^()]*\b{}\b", "mutant({})")
 PATCHES = Kind(r"^\[\[nodiscard\]\] (?:inline )?[\w:]+ (\w+)\(", r"\b{}\(", "{}()")
 
 

@@ -53,7 +53,8 @@ class MutateTest(unittest.TestCase):
         self.assert_misfit("replace the same text", text=LIST + LIST.split("\n", 2)[2])
 
     def test_a_rule_without_a_block(self):
-        self.assert_misfit("kLate is named", rules=RULES.replace("};", "  kLate = 1u << 1,\n};"))
+        for late in ("1u << 1", "uint64_t{1} << 40"):
+            self.assert_misfit("kLate is named", rules=RULES.replace("};", f"  kLate = {late},\n}};"))
 
     def test_a_block_without_a_rule(self):
         self.assert_misfit("kNoHelp is named", rules="")
