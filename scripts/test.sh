@@ -55,7 +55,6 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 cores=$(nproc)
-tests_at_once=$((cores + 2)) # some wait for nodes and guests most of their time
 records=build/scorecard
 rm -rf "$records" build/test-summary.json
 begin=$SECONDS
@@ -84,7 +83,9 @@ without_address_randomisation() {
 }
 
 test_regime() {
-  local command=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$tests_at_once"
+  local at_once=$((cores + 2)) # some wait for nodes and guests most of their time
+  [[ $1 == tsan ]] && at_once=$cores # which slows threads down enough
+  local command=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$at_once"
     --label-exclude '^style$' --output-junit "$root/$records/$1/ctest.xml" "${filter[@]}")
   [[ $1 == tsan ]] && command=(without_address_randomisation "${command[@]}")
   local budget=$BONSAI_TEST_BUDGET
