@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
+#include "base/testing/sanitized.h"
 
 namespace bonsai::base {
 namespace {
@@ -234,9 +235,7 @@ TEST(Thread, ThatTheSystemRefusesIsAStatusWithTheRemedy) {
 
 // A real refusal: no address space for a stack. Sanitizers reserve more than any limit.
 TEST(Thread, WithoutMemoryForItsStackIsAStatus) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs address space without limit";
-#endif
+  if (bonsai::testing::kSanitized) GTEST_SKIP() << "a sanitizer needs address space without limit";
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

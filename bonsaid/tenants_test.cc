@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/testing/budget.h"
+#include "base/testing/sanitized.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/daemon_fixture.h"
 #include "testing/scratch.h"
@@ -202,9 +203,9 @@ TEST_F(Tenants, OpeningsAndKilledOwnersLeaveNothingInTheDaemon) {
   std::printf("%d openings, %d killed owners: %zu descriptors before, %zu after; %ld KiB before, %ld after\n", openings,
               killed, before.descriptors, after.descriptors, before.resident_kib, after.resident_kib);
   EXPECT_LE(after.descriptors, before.descriptors);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these keep what was freed
-  EXPECT_LE(after.resident_kib, before.resident_kib + 8 * 1'024);
-#endif
+  if (!bonsai::testing::kSanitized) {  // else what was freed is kept
+    EXPECT_LE(after.resident_kib, before.resident_kib + 8 * 1'024);
+  }
   print_spread("from an owner's SIGKILL to its successor", ms);
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "base/units.h"
 #include "index/testing.h"
 
@@ -21,11 +22,7 @@ using bonsai::testing::add_figure;
 using bonsai::testing::budget;
 using Updates = std::map<std::string, std::optional<std::string>>;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kSlower = 12;
-#else
-constexpr int kSlower = 1;
-#endif
+constexpr int kSlower = bonsai::testing::kSanitized ? 12 : 1;
 
 struct Shape {
   size_t threads;

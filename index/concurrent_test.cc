@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/testing/sanitized.h"
 #include "index/testing.h"
 
 namespace bonsai::index::testing {
@@ -12,11 +13,7 @@ namespace {
 using Which = Index::Which;
 using Updates = std::map<std::string, std::optional<std::string>>;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kScale = 3;
-#else
-constexpr int kScale = 15;
-#endif
+constexpr int kScale = bonsai::testing::kSanitized ? 3 : 15;
 
 // Offloads, tidies and collects until it is destroyed.
 class Offloader {

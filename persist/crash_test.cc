@@ -14,6 +14,7 @@
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "persist/testing/creation.h"
 #include "persist/testing/life.h"
 #include "persist/testing/removing.h"
@@ -47,11 +48,7 @@ constexpr Profile kProfiles[] = {
     {"short", 8, {2, 2, 1, 1, 1, 1, 4, 1, 8, 1, 1}},
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
+constexpr bool kSlow = bonsai::testing::kSanitized;
 
 // Runs everything once, until a violation: a creation, a removal, then a life of each profile at each level.
 void explore_all(uint64_t seed, const Manner& manner, Outcome* outcome, std::vector<base::SiteCount>* sites) {

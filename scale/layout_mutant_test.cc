@@ -12,6 +12,7 @@
 
 #include "base/child_process.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "scale/testing/mutants.h"
 
 namespace bonsai::scale {
@@ -37,9 +38,7 @@ int run_without(uint64_t rule, const std::string& tests) {
 }
 
 TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the build without sanitizers is enough";
-#endif
+  if (bonsai::testing::kSanitized) GTEST_SKIP() << "the build without sanitizers is enough";
   const struct {
     uint64_t rule;
     const char* name;

@@ -15,6 +15,7 @@
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "persist/testing.h"
 #include "scale/testing/file_on_medium.h"
 #include "store/db_impl.h"
@@ -28,11 +29,7 @@ using persist::testing::MemoryMedium;
 using persist::testing::Rig;
 using scale::FileOnMedium;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
+constexpr bool kSlow = bonsai::testing::kSanitized;
 
 enum class End {
   kClosed,

@@ -11,6 +11,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/testing/process_memory.h"
+#include "base/testing/sanitized.h"
 #include "base/units.h"
 #include "bonsai/db.h"
 #include "store/testing/island.h"
@@ -142,7 +143,7 @@ TEST_F(FetchedStore, CheckAndSalvageTakeBoundedMemory) {
   EXPECT_EQ(report.records, records + 1);
   EXPECT_GT(samples, 4u);
   const uint64_t check_bytes = most - before;
-  if (testing::kMemoryIsTheProgramsOwn) {
+  if (!testing::kSanitized) {  // which has memory of its own
     EXPECT_LT(check_bytes, records * kValueBytes / 2);
     testing::add_figure("check_anonymous_kib_max", check_bytes >> 10);
   }

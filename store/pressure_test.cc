@@ -12,6 +12,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/far.h"
 #include "base/testing/running_time.h"
+#include "base/testing/sanitized.h"
 #include "base/units.h"
 #include "bonsai/db.h"
 #include "bonsai/session.h"
@@ -24,11 +25,7 @@ namespace {
 using base::kKiB;
 using base::kMiB;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSlower = 5;
-#else
-constexpr uint64_t kSlower = 1;
-#endif
+constexpr uint64_t kSlower = bonsai::testing::kSanitized ? 5 : 1;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(100'000 + i); }
 

@@ -12,6 +12,7 @@
 #include "base/coro/scheduler.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "base/thread.h"
 #include "base/units.h"
 #include "persist/sites.h"
@@ -36,11 +37,7 @@ using persist::testing::Rig;
 using persist::testing::Shares;
 using scale::FileOnMedium;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
+constexpr bool kSlow = bonsai::testing::kSanitized;
 
 constexpr uint64_t kPoolBytes = 128 << 10;
 constexpr uint64_t kSwitchesMax = 5'000'000;

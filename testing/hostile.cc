@@ -8,18 +8,13 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/testing/sanitized.h"
 #include "base/thread.h"
 
 namespace bonsai::testing {
 namespace {
 
 constexpr int kNotImposed = 77;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 bool limit(__rlimit_resource what, uint64_t value) {
   rlimit limits{};

@@ -9,15 +9,7 @@
 
 namespace bonsai::testing {
 
-// Whether anonymous_bytes() counts the program's own memory alone. Sanitizers have shadow memory, and keep what was
-// freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kMemoryIsTheProgramsOwn = false;
-#else
-inline constexpr bool kMemoryIsTheProgramsOwn = true;
-#endif
-
-// Memory of this process alone that belongs to no file.
+// Memory of this process alone that belongs to no file; of a sanitizer, too (sanitized.h).
 inline uint64_t anonymous_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/sanitized.h"
 #include "base/thread.h"
 #include "bench/driver/driver.h"
 #include "bench/driver/pace.h"
@@ -26,11 +27,7 @@ namespace {
 
 constexpr uint64_t kRecords = 1'000'000;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kInstrumented = true;
-#else
-constexpr bool kInstrumented = false;
-#endif
+constexpr bool kInstrumented = bonsai::testing::kSanitized;
 
 Workload reads() {
   Workload workload;
