@@ -38,13 +38,6 @@ MemberState state_of(TargetState::State state) {
 
 }  // namespace
 
-Status not_made_as(const std::string& name, size_t number) {
-  const std::string which = std::to_string(number + 1);
-  return Status::InvalidArgument(name + ": its node has no such pool, and member " + which +
-                                 " of the group was made under another name; correct the name, or, if a new pool is " +
-                                 "to take that member's place there, add ?replace=" + which);
-}
-
 Group::Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions)
     : members_(std::move(members)),
       setup_(setup),
@@ -170,9 +163,7 @@ void Group::take_leave(LinkTarget* member) {
 }
 
 Status Group::check_replaced(const LinkTarget* member) const {
-  const size_t number = number_of(member);
-  const bool may = setup_.replaces == number + 1 || is_made_as(page().ids[number], member->state.name());
-  return may ? Status::OK() : not_made_as(member->state.name(), number);
+  return may_be_made_anew(page(), number_of(member), member->state.name(), setup_.replaces);
 }
 
 Status Group::replace(LinkTarget* member) {

@@ -28,9 +28,6 @@
 
 namespace bonsai::scale {
 
-// A node has no pool of that name, and the member was made under another one. `number`: from 0 on.
-[[nodiscard]] Status not_made_as(const std::string& name, size_t number);
-
 class Group {
  public:
   struct Actions {

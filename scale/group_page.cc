@@ -24,8 +24,13 @@ uint64_t fresh_member_id(const std::string& name) {
   return id >> 32 << 32 | base::crc32c(name.data(), name.size());
 }
 
-bool is_made_as(uint64_t id, const std::string& name) {
-  return static_cast<uint32_t>(id) == base::crc32c(name.data(), name.size());
+Status may_be_made_anew(const GroupPage& page, size_t member, const std::string& name, size_t replaces) {
+  const bool is_made_as = static_cast<uint32_t>(page.ids[member]) == base::crc32c(name.data(), name.size());
+  if (is_made_as || replaces == member + 1) return Status::OK();
+  const std::string which = std::to_string(member + 1);
+  return Status::InvalidArgument(name + ": its node has no such pool, and member " + which +
+                                 " of the group was made under another name; correct the name, or, if a new pool is " +
+                                 "to take that member's place there, add ?replace=" + which);
 }
 
 bool is_sound(const GroupPage& page) {

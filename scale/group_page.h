@@ -52,8 +52,9 @@ static_assert(sizeof(VersionedPage) == 96);
 [[nodiscard]] uint64_t fresh_group_id();
 // That of a member which is made under that name, "SCHEME://NODE/POOL": its upper half is random.
 [[nodiscard]] uint64_t fresh_member_id(const std::string& name);
-// Whether the member was made under that name: its pool may be made anew there, without being asked for.
-[[nodiscard]] bool is_made_as(uint64_t id, const std::string& name);
+// Whether a member that its node does not have may be made anew there: it was made under that name, or is the one that
+// the group's name `replaces` (TargetName). A name that was misspelt names none, too. Errors: InvalidArgument.
+Status may_be_made_anew(const GroupPage& page, size_t member, const std::string& name, size_t replaces);
 
 // Whether a page, which another machine may have sent, says something that a page can say: a group of two members at
 // least, itself among them, `needed` of them in sync.

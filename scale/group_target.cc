@@ -110,7 +110,10 @@ Status GroupTarget::exists(bool discard_unfinished, bool* exists) {
   if (status.ok()) status = check_members();
   if (status.ok() && discard_unfinished && is_unfinished()) return remove();
   if (status.ok()) status = settle_members();
-  for (size_t i = 0; i < members_.size() && status.ok(); ++i) status = check_replaced(i);
+  for (size_t i = 0; i < members_.size() && status.ok(); ++i) {
+    const Member& member = members_[i];
+    if (member.status.IsNotFound()) status = may_be_made_anew(newest_.page, i, member.name.text, name_.replaces);
+  }
   if (!status.ok()) give_all_back();
   *exists = status.ok();
   return status;
@@ -171,14 +174,6 @@ Status GroupTarget::settle_members() {
     members_[i].is_named = members_[i].number && page.has(i);
   }
   return membership::may_open(page.in_sync, taken(), page.needed) ? Status::OK() : too_few(page.in_sync);
-}
-
-// Whether a member that its node does not have may be made anew there: a name that was misspelt names none, too.
-Status GroupTarget::check_replaced(size_t member) const {
-  const Member& lost = members_[member];
-  const bool may =
-      !lost.status.IsNotFound() || name_.replaces == member + 1 || is_made_as(newest_.page.ids[member], lost.name.text);
-  return may ? Status::OK() : not_made_as(lost.name.text, member);
 }
 
 Status GroupTarget::too_few(MemberSet in_sync) const {

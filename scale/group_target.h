@@ -80,7 +80,6 @@ class GroupTarget final : public Target {
   void give_all_back();
   Status make_member(size_t member, PoolOp op, uint64_t bytes);
   Status set_sizes(uint64_t grow_bytes);
-  [[nodiscard]] Status check_replaced(size_t member) const;
   Status replace_lost();
   [[nodiscard]] bool are_known_equal() const;
   [[nodiscard]] Status check_equal() const;
