@@ -142,8 +142,7 @@ Status run_long(const ExperimentPlan& plan, ExperimentResult* result) {
       "those of 20 ms; per scan they are .85, 21.8 and .85 with one thread, and do not fit its rates with more.");
   result->labels.emplace_back(
       "A scan of 256 records or more reads whole runs of the dnodes that it passes. Of the first it returns the end, "
-      "of "
-      "the last the beginning, so it reads more than its records; software splits what is read, needed or not.");
+      "of the last the beginning, so it reads more than its records; software splits what is read, needed or not.");
   return Status::OK();
 }
 Status run_short(const ExperimentPlan& plan, ExperimentResult* result) {
