@@ -136,7 +136,7 @@ class GroupTest : public ::testing::Test {
   // All notes until one says that.
   std::string await_note(const std::string& text) {
     std::string notes = take_notes();
-    for (base::BoundedWait wait("test.note", 20'000); notes.find(text) == std::string::npos && !wait.expired();
+    for (base::BoundedWait wait("test.note", 120'000); notes.find(text) == std::string::npos && !wait.expired();
          wait.pause()) {
       notes += take_notes();
     }
@@ -412,6 +412,7 @@ TEST_F(GroupTest, AFreshNodeTakesALostMembersPlace) {
 TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
   create();
   constexpr size_t kWriters = 3, kWords = 200;
+  constexpr uint64_t kBlankAt = 900 << 10, kBlankBytes = 16 << 10;
   nodes_[2].end();
   ASSERT_TRUE(write(64, 1));
   std::atomic<bool> over{false};
@@ -423,6 +424,10 @@ TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
         const uint64_t at = 8 * (i * kWords + n % kWords);
         EXPECT_TRUE(write(128 + at, n));
         EXPECT_TRUE(write(kCarriedAt + 512 * (i * kWords + n * 7 % kWords), n));
+        const Addr shortly(0, kBlankAt + i * kBlankBytes);  // resident
+        EXPECT_EQ("OK", volume_->open_blank(shortly, kBlankBytes).ToString());
+        EXPECT_TRUE(write(shortly.offset() + at % kBlankBytes, n));
+        volume_->close_blank(shortly, kBlankBytes);
         ++written;
       }
     });

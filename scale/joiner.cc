@@ -222,8 +222,8 @@ Status Joiner::copy_window(Group* group, LinkTarget* member, Window* window) {
   return Status::OK();
 }
 
-// What is resident goes from here, as updates do; all else is read from members in sync. Takes the blocks that it has
-// posted out of the window.
+// What is resident is copied from here, unless it is closed just now; all else is read from members in sync. Takes the
+// blocks that it has posted out of the window.
 Status Joiner::copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, Window* window) {
   const Mirror& mirror = *member->mirror;
   const auto offset_of = [&](uint64_t block) { return window->begin + block * kBlockBytes; };
@@ -233,6 +233,7 @@ Status Joiner::copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, 
   const auto is_left = [&](uint64_t block) {
     return block < WrittenBlocks::kBlocks && (window->left >> block & 1) != 0;
   };
+  Status status;
   std::vector<Run> runs;
   for (uint64_t first = 0, end = 0; first < WrittenBlocks::kBlocks; first = end) {
     end = first + 1;
@@ -244,28 +245,32 @@ Status Joiner::copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, 
     };
     while (goes_on()) ++end;
     const uint64_t offset = offset_of(first), n = bytes_to(offset, end);
-    if (is_resident) {
-      writes_.note(member->alone(), offset, n);
-      window->left &= ~WrittenBlocks::blocks_of(window->begin, offset, n);
-    } else {
-      base::FarReads::Memory memory = reads_.memory(n);
-      const base::FarReads::Piece wanted{offset, memory.get(), n};
-      const uint64_t ticket = reads_.begin(group->members(), {&wanted, 1}, memory);
-      runs.push_back({offset, n, std::move(memory), ticket});
+    Run run{offset, n, reads_.memory(n), 0};
+    if (!is_resident) {
+      const base::FarReads::Piece wanted{offset, run.memory.get(), n};
+      run.ticket = reads_.begin(group->members(), {&wanted, 1}, run.memory);
+      runs.push_back(std::move(run));
+    } else if (status.ok() && mirror.copy(offset, n, run.memory.get())) {
+      status = pass_on(member, run, window);
     }
   }
-  Status status;
   base::BoundedWait wait("a member that joins", member_ms_);
   for (const Run& run : runs) {
     const Status read = await_read(&reads_, run.ticket, &wait);
     if (status.ok()) status = read;
-    if (!status.ok()) continue;
-    const WriteLanes::Copied copied = writes_.copy_to(member, run.offset, run.bytes, run.memory);
-    if (copied == WriteLanes::Copied::kNotTaken) status = gone(member);
-    if (copied != WriteLanes::Copied::kPosted) continue;
-    window->left &= ~WrittenBlocks::blocks_of(window->begin, run.offset, run.bytes);
+    if (status.ok()) status = pass_on(member, run, window);
   }
   return status;
+}
+
+// Blocks that were written meanwhile are left.
+Status Joiner::pass_on(LinkTarget* member, const Run& run, Window* window) {
+  const WriteLanes::Copied copied = writes_.copy_to(member, run.offset, run.bytes, run.memory);
+  if (copied == WriteLanes::Copied::kNotTaken) return gone(member);
+  if (copied == WriteLanes::Copied::kPosted) {
+    window->left &= ~WrittenBlocks::blocks_of(window->begin, run.offset, run.bytes);
+  }
+  return Status::OK();
 }
 
 // So that copying takes half of the time at most.

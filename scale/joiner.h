@@ -78,7 +78,7 @@ class Joiner {
     uint64_t begin = 0;
     WrittenBlocks::Set left = 0;
   };
-  // Bytes of a window, from a member in sync.
+  // Bytes of a window, and the list of reads that brings them from a member in sync; 0: they were resident.
   struct Run {
     uint64_t offset, bytes;
     base::FarReads::Memory memory;
@@ -87,6 +87,7 @@ class Joiner {
   Status copy(Group* group, LinkTarget* member);
   Status copy_window(Group* group, LinkTarget* member, Window* window);
   Status copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, Window* window);
+  [[nodiscard]] Status pass_on(LinkTarget* member, const Run& run, Window* window);
   Status enter(Group* group, LinkTarget* member);
   void abandon(LinkTarget* member) const;
   void pause_after(uint64_t begin_ns);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/nvm/racy_copy.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
 
@@ -138,10 +139,22 @@ Mirror::Ranges::const_iterator Mirror::before(uint64_t offset) const {
   return after == ranges_.begin() ? ranges_.end() : std::prev(after);
 }
 
-bool Mirror::resident(uint64_t offset, uint64_t n) const {
-  const std::lock_guard lock(mutex_);
+// Whether they are resident. Requires: the mutex.
+bool Mirror::has(uint64_t offset, uint64_t n) const {
   const auto known = before(offset);
   return known != ranges_.end() && known->second.read && offset + n <= known->first + known->second.bytes();
+}
+
+bool Mirror::resident(uint64_t offset, uint64_t n) const {
+  const std::lock_guard lock(mutex_);
+  return has(offset, n);
+}
+
+bool Mirror::copy(uint64_t offset, uint64_t n, std::byte* to) const {
+  const std::lock_guard lock(mutex_);
+  if (!has(offset, n)) return false;
+  base::racy_load(to, addresses_.data() + offset, n);
+  return true;
 }
 
 uint64_t Mirror::resident_bytes() const {

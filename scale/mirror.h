@@ -49,6 +49,9 @@ class Mirror {
   [[nodiscard]] std::shared_ptr<const void> begin_landing(std::span<const base::FarReads::Piece> pieces);
 
   [[nodiscard]] bool resident(uint64_t offset, uint64_t n) const;
+  // Copies [offset, offset + n) to `to` if they are resident: none of it is closed meanwhile. Each aligned word is one
+  // that was stored. False: they are not resident, and nothing is copied.
+  [[nodiscard]] bool copy(uint64_t offset, uint64_t n, std::byte* to) const;
   // Bytes of this node's memory that the mirror uses.
   [[nodiscard]] uint64_t resident_bytes() const;
   // [offset, offset + n) as registered memory, or as much of it as is in one range. Empty: not open.
@@ -69,6 +72,7 @@ class Mirror {
   Status open_gap(uint64_t offset, uint64_t n);
   Status open_range(uint64_t at, uint64_t end, Ranges::iterator* range);
   [[nodiscard]] Ranges::const_iterator before(uint64_t offset) const;
+  [[nodiscard]] bool has(uint64_t offset, uint64_t n) const;
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   const std::string name_;

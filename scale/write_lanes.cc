@@ -237,10 +237,13 @@ uint64_t WriteLanes::shared_postings(const Noted& mine, size_t lane) {
   return shared;
 }
 
-// Requires: the lane's mutex. Lets no sibling run.
-void WriteLanes::retire(const Noted& mine, size_t lane) {
+// Forgets what is posted to targets that have failed: no thread is sending it again now, and none begins to. Requires:
+// the lane's mutex. Lets no sibling run.
+void WriteLanes::retire(Noted* mine, size_t lane) {
   static_cast<void>(lanes_[lane]->worker->poll());
-  for (const Posted& posted : mine.posted) {
+  std::erase_if(mine->posted,
+                [lane](const Posted& posted) { return posted.lane == lane && !posted.target->state.awaits_updates(); });
+  for (const Posted& posted : mine->posted) {
     LinkTarget* const target = posted.target;
     if (posted.lane != lane || !target->state.takes_updates()) continue;
     Connection& connection = *target->connections[lane];
@@ -254,11 +257,10 @@ void WriteLanes::retire(const Noted& mine, size_t lane) {
   }
 }
 
-// Forgets postings that are durable or have failed, including those that another thread's poll has found durable.
+// Forgets postings that are durable, including those that another thread's poll has found durable.
 void WriteLanes::settle(Noted* mine) {
-  std::erase_if(mine->posted, [](const Posted& posted) {
-    return !posted.target->state.awaits_updates() || posted.target->connections[posted.lane]->answered(posted.number);
-  });
+  std::erase_if(mine->posted,
+                [](const Posted& posted) { return posted.target->connections[posted.lane]->answered(posted.number); });
   for (uint64_t lanes = mine->lanes; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(lanes));
     if (!mine->uses(lane)) mine->lanes &= ~(uint64_t{1} << lane);
@@ -272,7 +274,7 @@ void WriteLanes::advance(Noted* mine) {
     if (!lanes_[number]->mutex.try_lock()) continue;
     const std::lock_guard lock(lanes_[number]->mutex, std::adopt_lock);
     post(mine, number);
-    retire(*mine, number);
+    retire(mine, number);
   }
   settle(mine);
 }
@@ -322,7 +324,7 @@ WriteLanes::Copied WriteLanes::copy_to(LinkTarget* member, uint64_t offset, uint
       mine.lanes |= uint64_t{1} << lane;
       while (!queue.ranges.empty() && post_next(&mine, &queue, /*is_update=*/false)) {
       }
-      retire(mine, lane);
+      retire(&mine, lane);
     }
   }
   return Copied::kPosted;
@@ -402,6 +404,11 @@ void WriteLanes::fail_late(Noted* mine, uint64_t last, const Status& why) {
     if (last != 0 || queue.ranges.empty()) continue;
     queue.target->state.note(TargetState::Event::kGivenUp, why);
     queue.ranges.clear();
+  }
+  for (uint64_t lanes = mine->lanes; lanes != 0; lanes &= lanes - 1) {
+    const auto number = static_cast<size_t>(std::countr_zero(lanes));
+    const std::lock_guard lock(lanes_[number]->mutex);
+    retire(mine, number);
   }
   settle(mine);
 }

@@ -61,7 +61,7 @@ class WriteLanes {
   void note_copy(Members members, uint64_t offset, const void* src, size_t n);
   // Posts the thread's notes for all targets, and waits until their bytes are durable or their target has failed.
   // False: some bytes may not be durable on `members`, from this fence or an earlier one of any thread. A member that
-  // is out is not waited for.
+  // is out is not waited for. When it returns, nobody takes the bytes from the mirror any more.
   [[nodiscard]] bool fence(Members members);
 
   // Waits until what any thread has noted for groups before the call is durable on the members that it was noted for,
@@ -138,9 +138,9 @@ class WriteLanes {
   void look_for(Noted* mine);
   [[nodiscard]] static std::vector<LinkTarget*> apart(const Noted& mine);
   [[nodiscard]] rdma::Slice source(const LinkTarget& target, const WriteRange& range, Batch* batch);
-  void retire(const Noted& mine, size_t lane);
+  void retire(Noted* mine, size_t lane);
   static void settle(Noted* mine);
-  static void fail_late(Noted* mine, uint64_t last, const Status& why);
+  void fail_late(Noted* mine, uint64_t last, const Status& why);
   static void fail(LinkTarget* target, size_t lane, const Status& why);
 
   const std::span<const std::unique_ptr<Lane>> lanes_;
