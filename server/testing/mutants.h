@@ -18,6 +18,8 @@ enum Mutant : uint32_t {
   kWatchNotChecked = 1u << 1,   // EXEC writes though a watched key was updated
   kConflictIsDone = 1u << 2,    // an EXEC that was refused replies as one that was done
   kConditionIgnored = 1u << 3,  // an update by what was there is made whatever is there
+  kJoinedPassed = 1u << 4,      // an update passes those of its client that wait for the batch
+  kJoinedLate = 1u << 5,        // MSET replies before the batch is written
 };
 
 // For others to come between, also on a machine whose threads take turns.
