@@ -65,7 +65,7 @@ class Executor {
   // Operations of a session in flight. 32 share a fence; each may hold a value of 16 MiB.
   static constexpr size_t kDepth = 64;
   // Bounds of what is joined to one batch. An update of more keys, or bytes, is a batch by itself.
-  static constexpr size_t kJoinedMax = 1'024;
+  static constexpr size_t kJoinedMax = 256;
   static constexpr uint64_t kJoinedBytesMax = uint64_t{64} << 10;
 
   // Null: there is no memory for it. Requires: *state outlives it.
