@@ -7,10 +7,10 @@ usage() {
 usage: scripts/server-bench.sh [REQUESTS [ROUNDS]]
 
 Starts bonsai-server, and redis-server with appendonly yes and appendfsync always, both on tmpfs and on Unix sockets.
-redis-benchmark then runs SET, GET and MSET (of 10 keys) on each in turns, ROUNDS times (default 5): 50 connections that
-pipeline 1, 16 and 64 requests, REQUESTS (default 100000) in all, random keys of 100,000, values of 3 bytes. Prints the
-medians of the rounds: requests per second, median and 99th percentile of the latency in milliseconds, and the ratio of
-the rates.
+redis-benchmark then runs SET, GET, MSET (of 10 keys) and INCR on each in turns, ROUNDS times (default 5): 50
+connections that pipeline 1, 16 and 64 requests, REQUESTS (default 100000) in all, random keys of 100,000, values of 3
+bytes. Prints the medians of the rounds: requests per second, median and 99th percentile of the latency in milliseconds,
+and the ratio of the rates.
 The benchmark shares the machine's processors with the servers. On tmpfs fsync costs a system call, on a disk more.
 TEXT
 }
@@ -66,7 +66,7 @@ medians() {
 
 printf '%-6s %9s %12s %8s %8s %12s %8s %8s %6s\n' test pipelined bonsai/s p50 p99 redis/s p50 p99 ratio
 for pipelined in 1 16 64; do
-  for test in set get mset; do
+  for test in set get mset incr; do
     : >"$place/ours"
     : >"$place/theirs"
     for ((round = 0; round < rounds; ++round)); do

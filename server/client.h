@@ -32,6 +32,7 @@ struct Client {
   std::string out;     // replies
   size_t sent = 0;     // bytes of `out` that are sent
   size_t pending = 0;  // replies, or parts of one, that wait for the operations in flight
+  size_t joined = 0;   // of these, such as wait for the batch
 
   size_t array_from = 0;  // where the last array begins in `out`
   // The sum and the first error of a command over several keys.

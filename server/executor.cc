@@ -137,8 +137,9 @@ void Executor::write_error(Reply* out, const Status& status) {
   out->error(error_text(status));
 }
 
-uint32_t Executor::next_operation() {
-  if (operations_ == kDepth) finish();
+// The session's operations precede the batch, so what the client has in the batch must be done.
+uint32_t Executor::next_operation(const Client& client) {
+  if (operations_ == kDepth || client.joined != 0) finish();
   return operations_++;
 }
 
@@ -148,7 +149,7 @@ void Executor::wait_for(Client* client, Waiting waiting) {
 }
 
 void Executor::get(Client* client, std::string_view key, Outcome outcome, int64_t from, int64_t to) {
-  const uint32_t operation = next_operation();
+  const uint32_t operation = next_operation(*client);
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation, .from = from, .to = to});
   if (stage_ != nullptr) {
     statuses_[operation] = stage_->get(key, &values_[operation]);
@@ -164,7 +165,7 @@ std::string Executor::to_store(std::string_view value, uint64_t deadline_ms) {
 
 void Executor::put(Client* client, std::string_view key, std::string_view value, uint64_t deadline_ms,
                    Outcome outcome) {
-  const uint32_t operation = next_operation();
+  const uint32_t operation = next_operation(*client);
   if (needs_trailer(value, deadline_ms)) {
     values_[operation] = to_store(value, deadline_ms);  // stays in place until it has ended
     value = values_[operation];
@@ -178,13 +179,53 @@ void Executor::put(Client* client, std::string_view key, std::string_view value,
 }
 
 void Executor::remove(Client* client, std::string_view key, Outcome outcome) {
-  const uint32_t operation = next_operation();
+  const uint32_t operation = next_operation(*client);
   wait_for(client, {.client = client, .outcome = outcome, .operation = operation});
   if (stage_ != nullptr) {
     statuses_[operation] = stage_->remove(key);
   } else {
     session_->Delete(key, &statuses_[operation]);
   }
+}
+
+void Executor::put_joined(Client* client, std::span<const std::string_view> pairs) {
+  uint64_t bytes = 0;
+  for (const std::string_view word : pairs) bytes += word.size();
+  const size_t joined = joined_.Count();
+  if (joined != 0 && (joined + pairs.size() / 2 > kJoinedMax || joined_bytes_ + bytes > kJoinedBytesMax)) finish();
+  const size_t from = joined_.Count();
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) joined_.Put(pairs[i], to_store(pairs[i + 1], 0));
+  joined_bytes_ += bytes;
+  wait_for(client, {.client = client,
+                    .outcome = Outcome::kJoined,
+                    .from = static_cast<int64_t>(from),
+                    .to = static_cast<int64_t>(joined_.Count())});
+  ++client->joined;
+}
+
+Status Executor::write_part(const Waiting& part) {
+  WriteBatch batch;
+  for (auto i = static_cast<size_t>(part.from); i < static_cast<size_t>(part.to); ++i) {
+    batch.Put(joined_.updates()[i].key, joined_.updates()[i].value);
+  }
+  return write_now(batch, nullptr);
+}
+
+// What is wrong with one part of the batch, or that it is too large for the log, does not concern the others: they are
+// written by themselves. After any other error this would be in vain, or might have them take effect twice.
+void Executor::write_joined() {
+  if (joined_.Count() == 0) return;
+  const Status status = write_now(joined_, nullptr);
+  for (Waiting& waiting : waiting_) {
+    if (waiting.outcome != Outcome::kJoined) continue;
+    const Status own = status.IsInvalidArgument() ? write_part(waiting) : status;
+    Reply error(&waiting.text, waiting.client->protocol);
+    if (!own.ok()) write_error(&error, own);
+    --waiting.client->joined;
+    state_.counters.operations.fetch_add(1, std::memory_order_relaxed);
+  }
+  joined_.Clear();
+  joined_bytes_ = 0;
 }
 
 Status Executor::get_now(std::string_view key, std::string* value) {
@@ -205,9 +246,11 @@ Status Executor::write_now(const WriteBatch& batch, size_t* failed) {
 
 void Executor::finish() {
   session_->Wait();
+  const bool has_some = operations_ != 0 || joined_.Count() != 0;
+  write_joined();
   if (stage_ == nullptr) {
     state_.deadlines.fetch_add(std::exchange(deadlines_, 0));
-    state_.counters.groups.fetch_add(operations_ != 0 ? 1 : 0, std::memory_order_relaxed);
+    state_.counters.groups.fetch_add(has_some ? 1 : 0, std::memory_order_relaxed);
     state_.counters.operations.fetch_add(operations_, std::memory_order_relaxed);
   }
   for (const Waiting& waiting : waiting_) {
@@ -224,9 +267,11 @@ void Executor::finish() {
 void Executor::abandon() {
   session_->Wait();
   for (const Waiting& waiting : waiting_) {
-    waiting.client->pending = 0;
+    waiting.client->pending = waiting.client->joined = 0;
     waiting.client->lost = true;
   }
+  joined_.Clear();
+  joined_bytes_ = 0;
   if (running_ != nullptr) running_->lost = true;
   running_ = nullptr;
   stage_ = nullptr;
@@ -237,10 +282,11 @@ void Executor::abandon() {
 void Executor::write(const Waiting& waiting) {
   Client& client = *waiting.client;
   Reply out(&client.out, client.protocol);
-  if (waiting.outcome == Outcome::kText) {
+  if (waiting.outcome == Outcome::kText || !waiting.text.empty()) {
     client.out += waiting.text;
     return;
   }
+  if (waiting.outcome == Outcome::kJoined) return out.ok();
   if (waiting.outcome == Outcome::kArray) {
     client.array_from = client.out.size();
     return out.array(static_cast<size_t>(waiting.from));

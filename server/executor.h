@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executes the requests of many clients on one thread. Reads and updates of single keys go into one session of the
-// store, whichever client sent them, so that their cache misses overlap and their updates share fences.
+// store, whichever client sent them, so that their cache misses overlap and their updates share fences. Updates of
+// several keys at one moment (MSET) are joined to one batch, which follows the session's operations: at its moment they
+// all take effect, as if one directly after the other.
 //
 // Guarantees
 //  - a client gets its replies in the order of its requests;
@@ -52,6 +54,7 @@ enum class Outcome : uint8_t {
   kFound,    // one more in Client::sum if there is a value
   kDone,     // nothing, but for an error
   kSum,      // no operation: Client::sum, or the first error since it was 0
+  kJoined,   // OK; it is a part of the batch, of the updates from `from` to `to`
 };
 
 // Thread-safety: one thread.
@@ -61,6 +64,9 @@ class Executor {
   static constexpr size_t kUnsentMax = size_t{1} << 20;
   // Operations of a session in flight. 32 share a fence; each may hold a value of 16 MiB.
   static constexpr size_t kDepth = 64;
+  // Bounds of what is joined to one batch. An update of more keys, or bytes, is a batch by itself.
+  static constexpr size_t kJoinedMax = 256;
+  static constexpr uint64_t kJoinedBytesMax = uint64_t{64} << 10;
 
   // Null: there is no memory for it. Requires: *state outlives it.
   static std::unique_ptr<Executor> make(State* state);
@@ -79,6 +85,8 @@ class Executor {
   void get(Client* client, std::string_view key, Outcome outcome, int64_t from = 0, int64_t to = 0);
   void put(Client* client, std::string_view key, std::string_view value, uint64_t deadline_ms, Outcome outcome);
   void remove(Client* client, std::string_view key, Outcome outcome);
+  // Puts all at one moment; the reply is OK. `pairs`: keys and values in turn.
+  void put_joined(Client* client, std::span<const std::string_view> pairs);
   // The bytes for a value in the store, for those of a command that writes them itself.
   std::string to_store(std::string_view value, uint64_t deadline_ms);
   // As the store's methods, before they return. Requires: settle().
@@ -124,7 +132,7 @@ class Executor {
     Outcome outcome = Outcome::kText;
     uint32_t operation = 0;
     int64_t from = 0, to = 0;
-    std::string text = {};
+    std::string text = {};  // of kJoined: the error, if there is one
   };
 
   explicit Executor(State* state);
@@ -133,7 +141,9 @@ class Executor {
   void queue(Client* client, const Command& command);
   void refuse(Client* client, std::string_view text);
   [[nodiscard]] RequestLimits limits_of(const Client& client) const;
-  uint32_t next_operation();
+  uint32_t next_operation(const Client& client);
+  void write_joined();
+  Status write_part(const Waiting& part);
   void wait_for(Client* client, Waiting waiting);
   void write(const Waiting& waiting);
   void write_error(Reply* out, const Status& status);
@@ -149,6 +159,8 @@ class Executor {
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
   uint32_t operations_ = 0;
+  WriteBatch joined_;
+  uint64_t joined_bytes_ = 0;
   uint64_t deadlines_ = 0;  // that were begun to be written
 };
 

@@ -64,6 +64,70 @@ TEST_F(ServerExecutor, ClientsShareAGroup) {
   EXPECT_EQ(state_->counters.operations.load(), kRounds * kClients);
 }
 
+// MSETs of several clients, and several of one, are one batch, with the fences of one MSET.
+TEST_F(ServerExecutor, MsetsShareABatch) {
+  constexpr uint64_t kRounds = 8;
+  // The fewest fences of a round in which so many clients send two each.
+  const auto fences_of = [&](size_t count) {
+    std::vector<Client> clients(count);
+    uint64_t fences_min = UINT64_MAX;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < count; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        send(&clients[i], request({"MSET", key, "1", "shared", key}) + request({"MSET", key, "2", key + "+", "3"}));
+      }
+      const uint64_t fences = db_->GetStats().nvm_fences;
+      for (Client& client : clients) executor_->run(&client);
+      executor_->finish();
+      fences_min = std::min(fences_min, db_->GetStats().nvm_fences - fences);
+      for (Client& client : clients) {
+        EXPECT_EQ(take(&client), "+OK\r\n+OK\r\n");
+        EXPECT_EQ(client.joined, 0U);
+        client.in.trim();
+      }
+    }
+    return fences_min;
+  };
+  const uint64_t of_one = fences_of(1), of_many = fences_of(16);
+  std::printf("fences: %llu of one client, %llu of 16\n", static_cast<unsigned long long>(of_one),
+              static_cast<unsigned long long>(of_many));
+  EXPECT_EQ(of_one, 1U);
+  EXPECT_LE(of_many, 4U);  // what a batch has that fills a segment of so small a log
+  EXPECT_EQ(state_->counters.groups.load(), 2 * kRounds);
+  EXPECT_EQ(state_->counters.operations.load(), 2 * kRounds * 17);
+  EXPECT_EQ(ask("MGET key0 key0+ key15 key15+ shared"), "*[$2 $3 $2 $3 $key15]");
+}
+
+// In the order of the client's requests, whatever they become.
+TEST_F(ServerExecutor, AnMsetKeepsItsPlace) {
+  EXPECT_EQ(replies("SET a 1\r\nMSET a 2 b 2\r\nGET a\r\nMSET a 3 b 3\r\nMSET b 4\r\nSET a 5\r\nMGET a b\r\nINCR b\r\n"
+                    "MSET a 6\r\nDEL a\r\nMSET b 7\r\nINCR b\r\nMSET b 8\r\nDBSIZE\r\nGET b\r\n"),
+            "+OK +OK $2 +OK +OK +OK *[$5 $4] :5 +OK :1 +OK :8 +OK :1 $8");
+}
+
+// What one of them has wrong is no fault of the others.
+TEST_F(ServerExecutor, AWrongMsetIsWrongAlone) {
+  const std::string reply =
+      replies(request({"MSET", "a", "1", "b", "1"}) + request({"MSET", "a", "2", std::string(1'025, 'k'), "2"}) +
+              request({"MSET", "b", "3"}) + request({"MGET", "a", "b"}));
+  EXPECT_TRUE(reply.starts_with("+OK -ERR invalid argument: ")) << reply;
+  EXPECT_TRUE(reply.ends_with(" +OK *[$1 $3]")) << reply;
+  EXPECT_EQ(state_->counters.errors.load(), 1U);
+}
+
+// More than one batch takes: by keys, and by bytes.
+TEST_F(ServerExecutor, JoinedUpdatesHaveBounds) {
+  const std::string large(size_t{40} << 10, 'x');
+  EXPECT_EQ(replies(request({"MSET", "a", large}) + request({"MSET", "b", large}) + request({"STRLEN", "a"})),
+            "+OK +OK :40960");
+  EXPECT_EQ(state_->counters.groups.load(), 3U);
+  std::vector<std::string> words = {"MSET"};
+  for (size_t i = 0; i < Executor::kJoinedMax; ++i) words.insert(words.end(), {"key" + std::to_string(i), "1"});
+  EXPECT_EQ(replies(request({"MSET", "a", "1"}) + request(words) + request({"MSET", "b", "1"})), "+OK +OK +OK");
+  EXPECT_EQ(state_->counters.groups.load(), 6U);
+  EXPECT_EQ(ask("DBSIZE"), ":" + std::to_string(Executor::kJoinedMax + 2));
+}
+
 // Random pipelines of random clients, cut at random, against a map. Each client has keys of its own, so that the
 // expected replies are known.
 TEST_F(ServerExecutor, PipelinesActAsOneByOne) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands of strings and of single keys. All but MSET become operations of the session.
+// Commands of strings and of single keys. They become operations of the session, or parts of a batch.
 #include "server/commands.h"
 
 namespace bonsai::server {
@@ -27,12 +27,7 @@ void run_mget(const Call& call) {
 
 void run_mset(const Call& call) {
   if (call.args.size() % 2 == 0) return call.executor.error(&call.client, wrong_number_of_arguments("mset"));
-  WriteBatch batch;
-  for (size_t i = 1; i < call.args.size(); i += 2) batch.Put(call.args[i], call.executor.to_store(call.args[i + 1], 0));
-  call.executor.settle(&call.client);
-  const Status status = call.executor.write_now(batch, nullptr);
-  if (!status.ok()) return call.executor.error(&call.client, status);
-  reply_ok(call);
+  call.executor.put_joined(&call.client, call.args.subspan(1));
 }
 
 void run_exists(const Call& call) {
