@@ -269,7 +269,11 @@ TEST_F(BadInput, PoolIsOpenElsewhere) {
   options.background_threads = 0;  // an idle store maintains its pool, which would look like a change by the commands
   std::unique_ptr<DB> owner;
   ASSERT_TRUE(DB::Open(options, pool(), &owner).ok());
-  all_commands_refuse(kFailed, {"busy", pool(), "fuser -v " + pool()});
+  const std::string text = run_program({"stat", pool_flag()}).err;
+  const std::string owner_text = "[" + std::to_string(::getpid()) + "], started 20";
+  const bool named = text.find(owner_text) != std::string::npos;  // not on every file system and in every container
+  all_commands_refuse(kFailed, {"busy", pool(), named ? owner_text : "fuser -v " + pool()});
+  EXPECT_EQ(text.find("fuser") == std::string::npos, named) << text;
   ASSERT_TRUE(owner->Put("banana", "yellow").ok()) << "the owner is not disturbed";
   ASSERT_TRUE(owner->Close().ok());
   EXPECT_EQ(run_program({"scan", pool_flag()}).out, "apple\tred\nbanana\tyellow\n");

@@ -55,6 +55,7 @@ std::string remedy(const Status& status, const std::string& path) {
       if (says(status, "has been made by somebody else")) return "";
       if (says(status, "has an owner")) return "to take the pool from it, so that its calls fail: add --take-over";
       if (is_remote(path)) return "the log of bonsaid on its node names the owner";
+      if (says(status, "], started ")) return "";  // it names that process
       return "to see who has it open: fuser -v " + path;
     case Status::Code::kCorruption:
       if (says(status, "it is no pool")) return "";

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/boot_clock.h"
+#include "base/calendar.h"
 #include "base/clock.h"
 #include "base/nvm/descriptor.h"
 #include "base/nvm/os_file.h"
@@ -33,14 +33,6 @@ std::array<uint64_t, 2> identity_of(const std::string& pool) {
   uint64_t mixed = base::splitmix64(pool.size());
   for (const char each : pool) mixed = base::splitmix64(mixed ^ static_cast<unsigned char>(each));
   return {mixed, base::splitmix64(mixed) | 1};
-}
-
-std::string calendar_text(double seconds) {
-  const auto whole = static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (::gmtime_r(&whole, &parts) == nullptr) return "?";
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
 }  // namespace
@@ -196,7 +188,8 @@ PoolOwner::Register::Reply PoolOwner::fence(const Sender& sender, uint64_t seen,
   const OwnerRecord before = register_.record();
   const Register::Reply reply = register_.fence(sender, seen, lease_ns, force, base::boot_ns());
   if (register_.record() != before) {
-    holder_ = (holder + " since " + calendar_text(base::wall_seconds())).substr(0, Page::kHolderBytesMax);
+    holder_ = (holder + " since " + base::calendar_text(static_cast<uint64_t>(base::wall_seconds())))
+                  .substr(0, Page::kHolderBytesMax);
   }
   return note(reply);
 }

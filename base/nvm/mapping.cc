@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/huge_range.h"
+#include "base/nvm/lock_holder.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -300,7 +301,7 @@ Status Mapping::settle_cache() const {
 Status Mapping::take_lock() {
   if (file_.try_lock(/*exclusive=*/!read_only_)) return Status::OK();
   if (errno != EWOULDBLOCK) return os_error("lock", path_, errno);
-  return Status::Busy(path_ + " is open in another process (or twice in this one): close it there first");
+  return Status::Busy(path_ + " " + open_elsewhere(file_.fd()) + ": close it there first");
 }
 
 Status Mapping::find_bytes(uint64_t create_bytes) {
