@@ -130,7 +130,7 @@ constexpr uint64_t kSteps = 12;
 // Six keys: transactions, MSET, MSETNX and RANGE as wholes, round by round, and each key through all rounds.
 TEST_F(ServerLinearizability, CommandsOfFewConnectionsAreWhole) {
   connect(kFewClients, {.reads_many_at_once = true});
-  const uint64_t rounds = testing::budget(20, 150, 12'000);
+  const uint64_t rounds = testing::budget(20, 60, 12'000);
   History all;
   Verdict verdict = judge_rounds(rounds, kSteps, &all);
   EXPECT_TRUE(verdict.ok) << verdict.text;
@@ -143,7 +143,7 @@ TEST_F(ServerLinearizability, CommandsOfFewConnectionsAreWhole) {
 // Each key by itself, with long pipelines.
 TEST_F(ServerLinearizability, KeysOfManyConnectionsAreRegisters) {
   connect(24, {.counters = 16, .strings = 100, .at_once_max = 5});
-  const History history = run(testing::budget(20, 200, 5'000));
+  const History history = run(testing::budget(20, 80, 5'000));
   const Verdict verdict = check_registers(history);
   EXPECT_TRUE(verdict.ok) << verdict.text;
   EXPECT_GT(state_->counters.operations.load(), state_->counters.groups.load());  // they were in flight together
