@@ -222,8 +222,8 @@ Status Joiner::copy_window(Group* group, LinkTarget* member, Window* window) {
   return Status::OK();
 }
 
-// What is resident is copied from here, unless it is closed just now; all else is read from members in sync. Takes the
-// blocks that it has posted out of the window.
+// What is resident goes from here, as updates do, unless it is closed just now; all else is read from members in sync.
+// Takes the blocks that it has posted out of the window.
 Status Joiner::copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, Window* window) {
   const Mirror& mirror = *member->mirror;
   const auto offset_of = [&](uint64_t block) { return window->begin + block * kBlockBytes; };
@@ -250,22 +250,22 @@ Status Joiner::copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, 
       const base::FarReads::Piece wanted{offset, run.memory.get(), n};
       run.ticket = reads_.begin(group->members(), {&wanted, 1}, run.memory);
       runs.push_back(std::move(run));
-    } else if (status.ok() && mirror.copy(offset, n, run.memory.get())) {
-      status = pass_on(member, run, window);
+    } else if (status.ok()) {
+      status = taken(member, run, writes_.copy_resident_to(member, offset, n, run.memory), window);
     }
   }
   base::BoundedWait wait("a member that joins", member_ms_);
   for (const Run& run : runs) {
     const Status read = await_read(&reads_, run.ticket, &wait);
     if (status.ok()) status = read;
-    if (status.ok()) status = pass_on(member, run, window);
+    if (!status.ok()) continue;
+    status = taken(member, run, writes_.copy_to(member, run.offset, run.bytes, run.memory), window);
   }
   return status;
 }
 
-// Blocks that were written meanwhile are left.
-Status Joiner::pass_on(LinkTarget* member, const Run& run, Window* window) {
-  const WriteLanes::Copied copied = writes_.copy_to(member, run.offset, run.bytes, run.memory);
+// Blocks that were written or closed meanwhile are left.
+Status Joiner::taken(const LinkTarget* member, const Run& run, WriteLanes::Copied copied, Window* window) const {
   if (copied == WriteLanes::Copied::kNotTaken) return gone(member);
   if (copied == WriteLanes::Copied::kPosted) {
     window->left &= ~WrittenBlocks::blocks_of(window->begin, run.offset, run.bytes);

@@ -87,7 +87,7 @@ class Joiner {
   Status copy(Group* group, LinkTarget* member);
   Status copy_window(Group* group, LinkTarget* member, Window* window);
   Status copy_once(Group* group, LinkTarget* member, uint64_t blocks_max, Window* window);
-  [[nodiscard]] Status pass_on(LinkTarget* member, const Run& run, Window* window);
+  Status taken(const LinkTarget* member, const Run& run, WriteLanes::Copied copied, Window* window) const;
   Status enter(Group* group, LinkTarget* member);
   void abandon(LinkTarget* member) const;
   void pause_after(uint64_t begin_ns);

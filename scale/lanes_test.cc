@@ -75,6 +75,24 @@ TEST(TargetStateTest, ATargetThatIsAnotherOwnersEnds) {
   }
 }
 
+// An attempt to connect again may end after the page without the member is in force, and find an older copy of the
+// pool.
+TEST(TargetStateTest, AMemberThatNoPageNamesIsOutWhoeverItsOwnerIs) {
+  for (const bool connects : {false, true}) {
+    TargetState state("shm://node/p");
+    state.note(Event::kConfirmed);
+    state.note(Event::kLate, Status::Unavailable("late"));
+    state.leave_page();
+    if (connects) state.note(Event::kJoin);
+    state.note(Event::kReplaced, Status::Unavailable("another owner's"));
+    EXPECT_TRUE(state.is_out());
+    EXPECT_EQ("OK", state.status().ToString());
+    state.note(Event::kJoin);
+    state.note(Event::kConfirmed);
+    EXPECT_TRUE(state.is_joining());
+  }
+}
+
 TEST(SpreadTest, TheAddressDecidesWhichLaneCarriesAByte) {
   Spread spread;
   spread.add(1'000, 400, 100);

@@ -307,10 +307,9 @@ void WriteLanes::look_for(Noted* mine) {
   }
 }
 
-WriteLanes::Copied WriteLanes::copy_to(LinkTarget* member, uint64_t offset, uint64_t n,
-                                       const std::shared_ptr<std::byte>& bytes) {
+WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, bool is_resident) {
   Noted& mine = this->mine();
-  WriteRange all{offset, n, false, bytes};
+  const uint64_t offset = all.offset, n = all.bytes;
   base::BoundedWait wait("link.copy", limit_ms_);
   while (all.bytes > 0) {
     uint64_t part = all.bytes;
@@ -320,7 +319,10 @@ WriteLanes::Copied WriteLanes::copy_to(LinkTarget* member, uint64_t offset, uint
       if (wait.expired()) return Copied::kNotTaken;
       const std::lock_guard lock(lanes_[lane]->mutex);
       if (!member->state.is_joining()) return Copied::kNotTaken;
-      if (member->written.has(offset, n)) return Copied::kWritten;
+      const WriteRange& left = queue.ranges.front();
+      const bool is_there = is_resident ? member->mirror->copy(left.offset, left.bytes, left.copy.get())
+                                        : !member->written.has(offset, n);
+      if (!is_there) return Copied::kWritten;
       mine.lanes |= uint64_t{1} << lane;
       while (!queue.ranges.empty() && post_next(&mine, &queue, /*is_update=*/false)) {
       }

@@ -74,14 +74,21 @@ class WriteLanes {
   // failed, or has not answered within the limit; nothing of it is waited for any more.
   [[nodiscard]] bool await_member(LinkTarget* member, uint64_t limit_ms);
 
-  // What became of a copy: it is posted; one of its blocks was written meanwhile, and it is not posted, or not as a
-  // whole; or the member takes none.
+  // What became of a copy: it is posted; one of its blocks was written, or closed, meanwhile, and it is not posted, or
+  // not as a whole; or the member takes none.
   enum class Copied : uint8_t { kPosted, kWritten, kNotTaken };
   // Posts bytes of another member to one that is joining, unless its `written` has them: an update that is posted later
   // arrives later. Requires: the bytes are in the window, and were read after the window was opened and await_earlier()
   // had then returned.
   [[nodiscard]] Copied copy_to(LinkTarget* member, uint64_t offset, uint64_t n,
-                               const std::shared_ptr<std::byte>& bytes);
+                               const std::shared_ptr<std::byte>& bytes) {
+    return copy(member, {offset, n, false, bytes}, /*is_resident=*/false);
+  }
+  // The same for resident bytes as they are when they are posted, unless they are closed before; `to`: memory for them.
+  [[nodiscard]] Copied copy_resident_to(LinkTarget* member, uint64_t offset, uint64_t n,
+                                        const std::shared_ptr<std::byte>& to) {
+    return copy(member, {offset, n, false, to}, /*is_resident=*/true);
+  }
 
  private:
   struct Store {
@@ -118,6 +125,7 @@ class WriteLanes {
   };
 
   Noted& mine();
+  [[nodiscard]] Copied copy(LinkTarget* member, WriteRange all, bool is_resident);
   void note_range(Noted* mine, Members members, const WriteRange& range);
   void note_for(Noted* mine, LinkTarget* target, WriteRange range);
   static void add_to(Queue* queue, WriteRange range);

@@ -65,6 +65,13 @@ Transition after_in_force(State state, bool in_page) {
   return {state, kNothing};
 }
 
+// Whoever replaced the owner on a member that no page names has not got the group: it may be an older copy of the pool.
+Transition after_replaced(State state, bool in_page) {
+  const bool is_outside = state == State::kOut || state == State::kConnecting || state == State::kJoining;
+  if (is_outside && !in_page) return {State::kOut, kNothing};
+  return {State::kEnded, kEndEverything};
+}
+
 }  // namespace
 
 Transition next(State state, Event event, bool in_page) {
@@ -83,6 +90,7 @@ Transition next(State state, Event event, bool in_page) {
     case Event::kJoin:
       return state == State::kOut ? Transition{State::kConnecting, kConnect} : Transition{state, kNothing};
     case Event::kReplaced:
+      return after_replaced(state, in_page);
     case Event::kLeft:
       return {State::kEnded, kEndEverything};
   }

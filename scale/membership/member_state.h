@@ -19,7 +19,7 @@
 //     earlier connection will arrive.
 //   - "No" is final: after kGivenUp the member takes no updates until the pool is opened again.
 //   - A member is waited for until a page without it is in force.
-//   - After kEnded nothing happens any more.
+//   - After kEnded nothing happens any more. kReplaced by a member that no page names ends nothing: it is out.
 //
 // The pages (in_sync.h), not this file, decide whose answer an update waits for.
 //

@@ -42,7 +42,10 @@ class Walking {
     if (event == Event::kConfirmed) history.connected = true;
     if (event == Event::kBroken || event == Event::kLate) history.connected = false;
     if ((to.actions & kFailUpdates) != 0) history.refused = true;
-    if (event == Event::kReplaced || event == Event::kLeft) history.ended = true;
+    const bool outside = !in_page && (from == State::kOut || from == State::kConnecting || from == State::kJoining);
+    if ((event == Event::kReplaced && !outside) || event == Event::kLeft) history.ended = true;
+    expect(!(outside && event == Event::kReplaced && to.to == State::kEnded),
+           "a member that no page names ends the store");
     if (takes_updates(from) && to.to == State::kSilent) history.unsent = true;
     if ((to.actions & kSendAgain) != 0) {
       expect(event == Event::kConfirmed, "updates are sent again before the member has confirmed");
