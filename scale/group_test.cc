@@ -412,7 +412,7 @@ TEST_F(GroupTest, AFreshNodeTakesALostMembersPlace) {
 TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
   create();
   constexpr size_t kWriters = 3, kWords = 200;
-  constexpr uint64_t kBlankAt = 900 << 10, kBlankBytes = 16 << 10;
+  constexpr uint64_t kBlankAt = 900 << 10, kBlankBytes = base::kPageBytes;
   nodes_[2].end();
   ASSERT_TRUE(write(64, 1));
   std::atomic<bool> over{false};
@@ -426,7 +426,9 @@ TEST_F(GroupTest, WhatIsWrittenWhileAMemberJoinsIsThere) {
         EXPECT_TRUE(write(kCarriedAt + 512 * (i * kWords + n * 7 % kWords), n));
         const Addr shortly(0, kBlankAt + i * kBlankBytes);  // resident
         EXPECT_EQ("OK", volume_->open_blank(shortly, kBlankBytes).ToString());
-        EXPECT_TRUE(write(shortly.offset() + at % kBlankBytes, n));
+        const std::vector<uint64_t> words(kBlankBytes / sizeof n, n);  // all of it: members may differ in the rest
+        volume_->nt_copy(shortly, words.data(), kBlankBytes, kGroupSite);
+        EXPECT_TRUE(volume_->fence(kGroupSite));
         volume_->close_blank(shortly, kBlankBytes);
         ++written;
       }
