@@ -61,7 +61,7 @@ class WriteLanes {
   void note_copy(Members members, uint64_t offset, const void* src, size_t n);
   // Posts the thread's notes for all targets, and waits until their bytes are durable or their target has failed.
   // False: some bytes may not be durable on `members`, from this fence or an earlier one of any thread. A member that
-  // is out is not waited for. When it returns, nobody takes the bytes from the mirror any more.
+  // is out is not waited for. When it returns true, what the thread noted may be closed in the mirror.
   [[nodiscard]] bool fence(Members members);
 
   // Waits until what any thread has noted for groups before the call is durable on the members that it was noted for,
