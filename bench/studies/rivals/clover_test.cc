@@ -188,7 +188,11 @@ TEST_P(CloverBudget, OfATornSlab) {
   });
 }
 
-TEST_P(CloverBudget, OfACursorThatIsTooOld) {
+// Time counts here: it is virtual.
+class CloverTimedBudget : public CloverBudget {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, CloverTimedBudget, ::testing::Values(true), name_of_fabric);
+
+TEST_P(CloverTimedBudget, OfACursorThatIsTooOld) {
   on_store({.epoch_ns = base::kNsPerSecond}, [&](CloverClient& client, CloverClient&) {
     for (const uint64_t number : {1, 2}) ASSERT_EQ("OK", text(client.get(key(number), &value_)));
     base::sleep_ms(1'100);

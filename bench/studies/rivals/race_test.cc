@@ -45,6 +45,7 @@ class RaceBudget : public ::testing::TestWithParam<bool> {
     rig.run_one([&](Connection* connection) {
       connection_ = connection;
       ClientOptions options{.table = table};
+      if (!GetParam()) options.heap.reuse_after_ms = kUnhurriedMs;
       const auto client = client_of(connection, options);
       options.position = ClientOptions::Position::kFirstFree;
       const auto other = client_of(connection, options);

@@ -35,7 +35,9 @@ class CuckooBudget : public ::testing::TestWithParam<bool> {
     rig.run_one([&](Connection* connection) {
       connection_ = connection;
       inspector_ = &inspector;
-      const auto client = client_of(connection, options);
+      ClientOptions unhurried = options;
+      if (!GetParam()) unhurried.locks.suspect_ms = kUnhurriedMs;
+      const auto client = client_of(connection, unhurried);
       body(*client);
       EXPECT_EQ(inspector.locks_held(), 0u);
       EXPECT_EQ(inspector.seals_wrong(), 0u);

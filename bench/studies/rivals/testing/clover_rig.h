@@ -37,7 +37,7 @@ class CloverRig {
     uint64_t seed = 1;
     StoreOptions store = {};
     uint64_t retire_ns = 4'000;
-    uint64_t epoch_ns = kEpochNs;
+    uint64_t epoch_ns = 0;  // 0: the published one in virtual time, kUnhurriedMs in real time
     uint32_t versions_end = kVersionsEnd;
     size_t cursors_max = SIZE_MAX;
     size_t reports_max = 4'096;
@@ -52,13 +52,15 @@ class CloverRig {
               .fixed_bytes = options.store.node_bytes,
               .flushes = options.flushes}),
         fabric_(rig_.make_fabric()) {
+    const uint64_t unhurried_ns = options.sim ? kEpochNs : kUnhurriedMs * base::kNsPerMs;
+    const uint64_t epoch_ns = options.epoch_ns == 0 ? unhurried_ns : options.epoch_ns;
     std::vector<MemoryNodeName> names;
     for (MemoryNode* const node : rig_.nodes()) names.push_back(node->name());
     std::vector<std::string> addresses(options.store.metadata_workers);
     for (std::string& address : addresses) address = rig_.make_address();
     const MetadataServer::Options server{.store = options.store,
                                          .retire_ns = options.retire_ns,
-                                         .epoch_ns = options.epoch_ns,
+                                         .epoch_ns = epoch_ns,
                                          .versions_end = options.versions_end};
     EXPECT_EQ("OK", text(MetadataServer::make(fabric_.get(), std::move(addresses), server, names, &server_)));
     for (size_t worker = 0; worker < server_->workers(); ++worker) {
@@ -68,7 +70,7 @@ class CloverRig {
     for (size_t i = 0; i < options.compute_nodes; ++i) {
       nodes_.push_back(std::make_unique<ComputeNode>(ComputeNode::Options{.store = options.store,
                                                                           .cursors_max = options.cursors_max,
-                                                                          .epoch_ns = options.epoch_ns,
+                                                                          .epoch_ns = epoch_ns,
                                                                           .reports_max = options.reports_max}));
     }
   }

@@ -25,6 +25,9 @@ namespace bonsai::bench::rivals {
 
 inline std::string text(const Status& status) { return status.ToString(); }
 
+// A limit of time, in ms, that no count of a test in real time may hang on: the machine may be slow.
+inline constexpr uint64_t kUnhurriedMs = 3'600'000;
+
 // The name of a test case whose parameter is Rig::Options::sim: "sim", or the provider.
 std::string name_of_fabric(const ::testing::TestParamInfo<bool>& sim);
 
