@@ -31,7 +31,11 @@ FarMedium::FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& optio
 
 // Maps the same memory twice: as the view, without access, and accessible for the medium itself.
 FarMedium::FarMedium(HookedMedium& near, const FarOptions& options)
-    : HookedMedium(nullptr, 0), options_(options), near_(near), random_(options.seed) {
+    : HookedMedium(nullptr, 0),
+      options_(options),
+      near_(near),
+      closings_(to_pages(near.bytes()) / kPage + 1),
+      random_(options.seed) {
   const size_t bytes = to_pages(near_.bytes());
   const OsFile file = make_memory_file("bonsai-far", 0);
   const int fd = file.fd();
@@ -56,9 +60,12 @@ uint64_t FarMedium::offset_of(const std::byte* dst) const {
   return static_cast<uint64_t>(dst - view());
 }
 
+std::atomic<uint64_t>& FarMedium::closings_of(uint64_t offset) { return closings_[offset / kPage]; }
+
 void FarMedium::stage(Op op, const std::byte* dst, size_t n, const Site* site) {
   BONSAI_CHECK(offset_of(dst) + n <= bytes());
-  pending_.mine().staged.push_back({op, offset_of(dst), n, site});
+  const uint64_t offset = offset_of(dst);
+  pending_.mine().staged.push_back({op, offset, n, closings_of(offset).load(), site});
 }
 
 void FarMedium::store8(std::byte* dst, uint64_t value) {
@@ -81,6 +88,10 @@ void FarMedium::flush(const std::byte* dst, size_t n, const Site& site) { stage(
 // Transfers the current content, since another thread may have stored a newer one. A flush transfers the stores of
 // other threads, too.
 void FarMedium::bring(const Staged& staged) {
+  if (closings_of(staged.offset).load() != staged.closings) {
+    BONSAI_CHECK(staged.op == Op::kStore || staged.op == Op::kCopy);  // a flush is fenced before its page is closed
+    return;
+  }
   std::byte* const dst = near_.view() + staged.offset;
   if (staged.op == Op::kStore) return near_.store8(dst, word_at(own_ + staged.offset).load(std::memory_order_acquire));
   std::vector<std::byte> content(staged.bytes);
@@ -209,6 +220,7 @@ Status FarMedium::open_blank(uint64_t offset, uint64_t n) {
 
 void FarMedium::close_blank(uint64_t offset, uint64_t n) {
   BONSAI_CHECK(offset % kPage == 0 && n % kPage == 0 && offset <= bytes() && n <= bytes() - offset);
+  for (uint64_t at = offset; at < offset + n; at += kPage) closings_of(at).fetch_add(1);
   const std::lock_guard lock(mutex_);
   set_resident(offset / kPage, (offset + n) / kPage, false);
   std::memset(own_ + offset, static_cast<int>(kJunk), n);

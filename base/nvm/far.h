@@ -3,10 +3,11 @@
 //
 // Its view is reserved address space; only resident ranges can be read, so that code that bypasses the seam faults at
 // once. Blank pages, and those that are resident no more, hold junk. Stores stay on this node's side until a fence
-// transfers those of its thread, in their order, to the `near` medium, which represents the other node. With a shadow
-// as the near medium a SIGKILL acts as a power cut of that node; with a recorder the crash images are of that node.
-// Reads copy from the near medium's view, late and in pieces. The seed chooses the order in which pieces arrive, and
-// the destination holds junk until then. Abandoned reads arrive, too.
+// transfers those of its thread, in their order, to the `near` medium, which represents the other node. Stores to a
+// page that was closed since are left out: the flush of another thread has transferred them. With a shadow as the near
+// medium a SIGKILL acts as a power cut of that node; with a recorder the crash images are of that node. Reads copy from
+// the near medium's view, late and in pieces. The seed chooses the order in which pieces arrive, and the destination
+// holds junk until then. Abandoned reads arrive, too.
 //
 // On demand, reads fail or never end, and fences fail for good; a failed one has transferred a part of its stores. No
 // page may become resident while bytes of it are stored and not fenced: units of a striped pool have at least a page.
@@ -81,6 +82,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   struct Staged {
     Op op;
     uint64_t offset, bytes;
+    uint64_t closings;  // of its first page, when it was staged
     const Site* site;
   };
   struct Pending {
@@ -95,6 +97,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   };
 
   [[nodiscard]] uint64_t offset_of(const std::byte* dst) const;
+  [[nodiscard]] std::atomic<uint64_t>& closings_of(uint64_t offset);
   void stage(Op op, const std::byte* dst, size_t n, const Site* site);
   void bring(const Staged& staged);
   void arrive(Reads* reads, size_t pieces_max);
@@ -107,6 +110,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   HookedMedium& near_;
   std::byte* own_ = nullptr;  // this node's side of the view, always accessible
   PerThread<Pending> pending_;
+  std::vector<std::atomic<uint64_t>> closings_;  // by page: close_blank()
   std::atomic<uint64_t> reads_failed_one_in_{0}, fences_failed_one_in_{0};
   std::atomic<bool> silent_{false}, failed_{false};
 

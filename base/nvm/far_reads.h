@@ -56,7 +56,7 @@ class FarReads {
   // read of them has not ended).
   [[nodiscard]] virtual Status open_blank(uint64_t offset, uint64_t n) = 0;
   // Ends the residence of what one open_blank() has made resident, and gives its memory back. Requires: no thread reads
-  // there, and all that any thread has stored, copied or flushed there was fenced.
+  // there; what any thread has stored or copied there was flushed, and whoever flushed it has fenced.
   virtual void close_blank(uint64_t offset, uint64_t n) = 0;
   // Bytes of this node's memory for what is resident.
   [[nodiscard]] virtual uint64_t resident_bytes() const = 0;

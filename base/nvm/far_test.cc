@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/nvm/racy_copy.h"
@@ -137,6 +138,41 @@ TEST_F(FarTest, BlankPagesAreWrittenAndNotRead) {
   EXPECT_EQ(carried(4096), 9U) << "only what was flushed went there";
   EXPECT_EQ(carried(4104), 3U);
   EXPECT_DEATH(static_cast<void>(far_.open_blank(100, 4096)), "") << "whole pages";
+}
+
+// A thread stores what another one flushes and fences, as a buffered log's closer does. Its own fence comes when the
+// page is closed, and when it is open again.
+TEST_F(FarTest, AClosedPageIsLeftAloneByLaterFences) {
+  std::byte* const pages[] = {at(4096), at(8192)};
+  for (std::byte* const page : pages) {
+    const uint64_t offset = page == pages[0] ? 4096 : 8192;
+    ASSERT_TRUE(far_.open_blank(offset, 4096).ok());
+    const uint64_t content = 7;
+    far_.copy(page, &content, sizeof content);
+    far_.store8(page + 8, 8);
+    std::thread closer([&] {
+      far_.flush(page, 16, kSite);
+      EXPECT_TRUE(far_.fence(kSite));
+    });
+    closer.join();
+    far_.close_blank(offset, 4096);
+  }
+  ASSERT_TRUE(far_.open_blank(8192, 4096).ok());
+  EXPECT_TRUE(far_.fence(kSite));
+  EXPECT_EQ(carried(4096), 7U);
+  EXPECT_EQ(carried(4104), 8U);
+  EXPECT_EQ(carried(8192), 7U) << "blank pages hold junk until they are stored to";
+  far_.store8(pages[1], 9);
+  EXPECT_TRUE(far_.fence(kSite));
+  EXPECT_EQ(carried(8192), 9U);
+}
+
+TEST_F(FarTest, AFlushThatIsNotFencedWhenItsPageIsClosedIsNoticed) {
+  ASSERT_TRUE(far_.open_blank(4096, 4096).ok());
+  far_.store8(at(4096), 1);
+  far_.flush(at(4096), 8, kSite);
+  far_.close_blank(4096, 4096);
+  EXPECT_DEATH(static_cast<void>(far_.fence(kSite)), "");
 }
 
 TEST_F(FarTest, ReadsComeLateAndCarryWhatWasFenced) {
