@@ -53,30 +53,29 @@ bool counter_is_steady() {
 
 }  // namespace
 
-uint64_t cast_anchor() {
-  Anchor& mine = anchor;
+uint64_t Anchor::cast(uint64_t (*clock)()) {
   const uint64_t before = __rdtsc();
-  const uint64_t ns = now_ns();
+  const uint64_t read_ns = clock();
   const uint64_t apart = __rdtsc() - before;
-  mine.valid_ticks = 0;
-  if (apart > kTogetherTicksMax || !counter_is_steady()) return ns;
-  mine.ticks = before + apart / 2;
-  mine.ns = ns;
-  const uint64_t rate_ns = ns - mine.rate_since_ns;
-  if (rate_ns >= kRateNsMin && rate_ns <= kRateNsMax && mine.ticks > mine.rate_since_ticks) {
-    const double ns_per_tick = static_cast<double>(rate_ns) / static_cast<double>(mine.ticks - mine.rate_since_ticks);
-    mine.ns_per_tick = static_cast<uint64_t>(ns_per_tick * kOne);
-    mine.valid_ticks = static_cast<uint64_t>(static_cast<double>(kValidNs) / ns_per_tick);
+  valid_ticks = 0;
+  if (apart > kTogetherTicksMax || !counter_is_steady()) return read_ns;
+  ticks = before + apart / 2;
+  ns = read_ns;
+  const uint64_t rate_ns = ns - rate_since_ns;
+  if (rate_ns >= kRateNsMin && rate_ns <= kRateNsMax && ticks > rate_since_ticks) {
+    const double known = static_cast<double>(rate_ns) / static_cast<double>(ticks - rate_since_ticks);
+    ns_per_tick = static_cast<uint64_t>(known * kOne);
+    valid_ticks = static_cast<uint64_t>(static_cast<double>(kValidNs) / known);
   } else if (rate_ns > kRateNsMax) {
-    mine.rate_since_ns = ns;
-    mine.rate_since_ticks = mine.ticks;
+    rate_since_ns = ns;
+    rate_since_ticks = ticks;
   }
   return ns;
 }
 
 #else
 
-uint64_t cast_anchor() { return now_ns(); }
+uint64_t Anchor::cast(uint64_t (*clock)()) { return clock(); }
 
 #endif
 

@@ -34,17 +34,26 @@ namespace clock_internal {
 
 inline constexpr int kFractionBits = 32;
 
-// Estimates the time by the processor's cycle counter, for a while, on this thread.
+// Estimates the time of a clock by the processor's cycle counter, for a while, on one thread.
 struct Anchor {
   uint64_t ticks = 0, ns = 0;                        // readings of both clocks
   uint64_t valid_ticks = 0;                          // from then on; 0 = no estimate yet
   uint64_t ns_per_tick = 0;                          // with kFractionBits
   uint64_t rate_since_ticks = 0, rate_since_ns = 0;  // what the rate is measured from
+
+  // The estimate; `clock` is read where there is none.
+  [[nodiscard]] uint64_t ns_by(uint64_t (*clock)()) {
+#if defined(__x86_64__)
+    const uint64_t passed = __rdtsc() - ticks;
+    if (passed < valid_ticks) [[likely]]
+      return ns + (passed * ns_per_tick >> kFractionBits);
+#endif
+    return cast(clock);
+  }
+  // Compares the clock with the counter. Returns clock().
+  uint64_t cast(uint64_t (*clock)());
 };
 inline constinit thread_local Anchor anchor{};
-
-// Compares both clocks. Returns now_ns().
-uint64_t cast_anchor();
 
 }  // namespace clock_internal
 
@@ -53,13 +62,7 @@ uint64_t cast_anchor();
 // not stop the processor from executing ahead. Cost: 13 ns where now_ns() takes 31.
 [[nodiscard]] inline uint64_t quick_now_ns() {
   if (const uint64_t* simulated = virtual_now_ns) return *simulated;
-#if defined(__x86_64__)
-  const clock_internal::Anchor& known = clock_internal::anchor;
-  const uint64_t ticks = __rdtsc() - known.ticks;
-  if (ticks < known.valid_ticks) [[likely]]
-    return known.ns + (ticks * known.ns_per_tick >> clock_internal::kFractionBits);
-#endif
-  return clock_internal::cast_anchor();
+  return clock_internal::anchor.ns_by(now_ns);
 }
 
 // Steady time in seconds, for rates and reports.

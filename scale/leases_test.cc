@@ -55,9 +55,10 @@ bool a_grant_counts_from_its_request() {
   base::sleep_ms(500);
   two.leases.granted(&two.first, {sent_ns, kOwnerLeaseNs});
   if (!two.leases.valid()) return false;
-  base::sleep_until(sent_ns + kOwnerNs - kMs);
+  const uint64_t end_ns = sent_ns + kOwnerNs - base::kQuickBootErrorNsMax;
+  base::sleep_until(end_ns - 1);
   const bool until_then = two.leases.valid();
-  base::sleep_until(sent_ns + kOwnerNs);
+  base::sleep_until(end_ns);
   return until_then && !two.leases.valid();
 }
 
