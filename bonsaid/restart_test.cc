@@ -39,13 +39,17 @@ namespace fs = std::filesystem;
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
 
 // Puts "k", then gets it and puts "mine" for ever, on a thread each, and prints for each call: 'g' or 'p', when it
-// began (base::boot_ns()), the code of its status, and the value or the status.
-int own(const char* pool) {
+// began (base::boot_ns()), the code of its status, and the value or the status. `stays_in_dram`: nothing is offloaded,
+// so that "k" is answered without its node for as long as the log has room.
+int own(const char* pool, bool stays_in_dram) {
+  Options options = small_pool(60'000);
+  if (stays_in_dram) options.background_threads = 0;
+  const std::chrono::milliseconds pause(stays_in_dram ? 5 : 1);
   std::unique_ptr<DB> db;
-  Status opened = DB::Open(small_pool(60'000), pool, &db);
+  Status opened = DB::Open(options, pool, &db);
   if (opened.ok()) opened = db->Put("k", "old");
   if (!opened.ok()) std::printf("not open: %s\n", opened.ToString().c_str());
-  const auto work = [&db](char call) {
+  const auto work = [&db, pause](char call) {
     for (uint64_t number = 1;; ++number) {
       const auto begin_ns = static_cast<unsigned long long>(base::boot_ns());
       std::string value;
@@ -53,7 +57,7 @@ int own(const char* pool) {
       std::printf("%c %llu %d %s\n", call, begin_ns, static_cast<int>(status.code()),
                   status.ok() ? value.c_str() : status.ToString().c_str());
       std::fflush(stdout);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(pause);
     }
   };
   if (!opened.ok()) return 1;
@@ -396,10 +400,11 @@ TEST_F(Replaced, WithoutLookingAtItsLeaseItWouldAnswer) {
 
 int main(int argc, char** argv) {
   const std::string how = argc == 3 ? argv[1] : "";
-  if (how == "--owner-without-lease") {
+  const bool has_no_lease = how == "--owner-without-lease";
+  if (has_no_lease) {
     bonsai::testing::mutants_on.store(bonsai::scale::kLeaseNotChecked | bonsai::scale::kReplacedGoesOn);
   }
-  if (how.starts_with("--owner")) return bonsai::bonsaid::own(argv[2]);
+  if (how.starts_with("--owner")) return bonsai::bonsaid::own(argv[2], has_no_lease);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

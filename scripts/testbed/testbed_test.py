@@ -335,12 +335,12 @@ class Tests:
         print(f"YCSB A over Soft-RoCE for {seconds} s, {rounds} kills, stops and cuts: 0 failed operations,", ", ".join(
             f"{kind}: p99.9 {each['p999']} us, longest {each['max']} us" for kind, each in waits.items()))
 
-    def replace_a_stopped_owner(self, restarts):
+    def replace_a_stopped_owner(self, how, restarts):
         """The owner in guest 1 is stopped; one in guest 2 gets the pool, and updates it; the first one goes on. Returns
         the first one's answers to what it was asked after that update, and whether the pool has changed since."""
         secret, number = self.start_bonsaid(), self.started
         pool, out = f"{self.SERVED}/pool", f"/run/owner.{number}"
-        owner = f"{self.programs}/bonsaid_restart_test --owner {pool}"
+        owner = f"{self.programs}/bonsaid_restart_test {how} {pool}"
         self.testbed.run("exec", 1, f"{secret} setsid {owner} >{out} 2>&1 </dev/null & echo $! >{out}.pid")
 
         def answers(after_ns):
@@ -375,15 +375,18 @@ class Tests:
         return found, changed
 
     def test_a_stopped_owner_is_replaced_over_rdma(self):
-        """It answers nothing more, and changes nothing (the canary is in bonsaid_restart_test)."""
+        """It answers nothing more, and changes nothing. The canary: one that does not look at its lease answers."""
         rounds, answered = self.rounds(1, 50), 0
         for number in range(rounds):
-            found, changed = self.replace_a_stopped_owner(restarts=number % 2 == 1)
+            found, changed = self.replace_a_stopped_owner("--owner", restarts=number % 2 == 1)
             old = [call for call in found if call[2] == "0"]
             assert not old and not changed, (old, changed)
             answered += len(found)
+        found, _ = self.replace_a_stopped_owner("--owner-without-lease", restarts=False)
+        old = [call for call in found if call[0] == "g" and call[2] == "0"]
+        assert old and old[0][3] == "old", found
         print(f"{rounds} owners stopped, replaced and woken over Soft-RoCE: {answered} calls after that, 0 answered, "
-              "0 pools changed")
+              f"0 pools changed; without its lease one answered {len(old)}")
 
     def kill_the_memory_node(self, medium):
         """Guest 2, where bonsaid serves a pool on a medium that loses what was not flushed, is killed amid the writes
