@@ -110,7 +110,8 @@ bool is_life(std::string_view word) {
 std::string parse_life(std::string_view word, std::string_view time, std::string_view command, uint64_t* deadline_ms) {
   int64_t ms = 0;
   if (!parse_integer(time, &ms)) return std::string(kNoInteger);
-  const bool sets = command.find("expire") == std::string_view::npos;  // else what has passed deletes the key
+  // EXPIRE and its siblings take a time that has passed: it deletes the key.
+  const bool sets = command.find("expire") == std::string_view::npos;
   const int64_t unit_ms = lower(word[0]) == 'e' ? 1'000 : 1;
   const auto now_ms = static_cast<int64_t>(wall_ms());
   const bool from_now = word.size() == 2;

@@ -111,7 +111,7 @@ void HistoryClient::getset() {
   });
 }
 
-// Of what DEL counts nothing is promised where two remove one key at the same moment.
+// DEL's count is not checked: nothing is promised about it when two clients remove one key at the same moment.
 void HistoryClient::remove() {
   const uint64_t key = any_string();
   begin({{"DEL", key_of(key)}}, [this, key](const Value& reply) {
