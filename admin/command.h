@@ -46,6 +46,7 @@ Status run_remove(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_grow(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_dump(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_load(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_plan(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_doctor(const std::vector<std::string>& operands, ExitCode* exit);
 
 // Help of the program, and of one command.

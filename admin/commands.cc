@@ -129,6 +129,17 @@ constexpr std::string_view kDoctorText =
     "  bonsai doctor --json\n"
     "  bonsai doctor --pool=shm://laptop/fruit     # and whether this pool can be used from here\n";
 
+constexpr std::string_view kPlanText =
+    "Opens nothing. DRAM is an upper bound; the rest is for keys in random order, puts that are made alone, and a log\n"
+    "of a tenth of the pool. Puts in groups write less. docs/operating.md, \"How large\", has the formulas.\n\n"
+    "  bonsai plan --records=1000000 --key_bytes=16 --value_bytes=100\n"
+    "  bonsai plan --records=10000000 --value_bytes=100 --updates_per_second=50000\n"
+    "  bonsai plan --records=1000000 --value_bytes=1000 --targets=2 --members=3 --json\n";
+
+std::vector<std::string_view> workload_flags() {
+  return {"records", "key_bytes", "value_bytes", "sizes_differ", "updates_per_second", "targets", "members", "json"};
+}
+
 // Adds the fabric's flags to commands that name a pool, which may have remote targets.
 std::vector<Command> with_fabric_flags(std::vector<Command> commands) {
   for (Command& command : commands) {
@@ -197,6 +208,7 @@ std::span<const Command> all_commands() {
        kLoadText,
        {"pool", "create", "bytes", "log_bytes", "key", "layout", "unit", "durability", "domain", "medium"},
        run_load},
+      {"plan", "", 0, 0, "say what a workload needs: NVM, log, DRAM, network", kPlanText, workload_flags(), run_plan},
       {"doctor",
        "",
        0,

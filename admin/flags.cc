@@ -34,4 +34,12 @@ DEFINE_bool(if_absent, false, "|only if the key has no value");
 DEFINE_bool(if_present, false, "|only if the key has a value");
 DEFINE_string(if_equals, "", "VALUE|only if the key has this value");
 DEFINE_string(value_file, "", "FILE|read the value from FILE; - is standard input");
+DEFINE_uint64(records, 0, "N|how many records are to be stored");
+DEFINE_uint64(key_bytes, 8, "N|bytes of each key; the mean if sizes differ");
+DEFINE_uint64(value_bytes, 8, "N|bytes of each value; the mean if sizes differ");
+DEFINE_bool(sizes_differ, false, "|keys or values have different sizes, which costs 10 bytes a record");
+DEFINE_uint64(updates_per_second, 0,
+              "N|puts and deletes, of keys in random order (default: the records are loaded once)");
+DEFINE_uint64(targets, 1, "N|the pool is spread over N targets");
+DEFINE_uint64(members, 1, "N|each target is held by N nodes");
 DEFINE_string(root, "/", "FOLDER|look at the machine whose / is FOLDER (for tests)");

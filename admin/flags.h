@@ -32,5 +32,12 @@ DECLARE_bool(if_present);
 DECLARE_string(if_equals);
 DECLARE_string(value_file);
 DECLARE_string(root);
+DECLARE_uint64(records);
+DECLARE_uint64(key_bytes);
+DECLARE_uint64(value_bytes);
+DECLARE_bool(sizes_differ);
+DECLARE_uint64(updates_per_second);
+DECLARE_uint64(targets);
+DECLARE_uint64(members);
 
 #endif  // BONSAI_ADMIN_FLAGS_H_

@@ -21,12 +21,6 @@ std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error
 
 const char* key_format_name(KeyFormat format) { return format == KeyFormat::kFixed8 ? "fixed8" : "bytes"; }
 
-std::string row(std::string_view name, const std::string& value) {
-  std::string line(name);
-  line.resize(std::max(line.size() + 1, size_t{22}), ' ');
-  return line + value + "\n";
-}
-
 std::string time_text(uint64_t seconds) {
   const auto whole = static_cast<std::time_t>(seconds);
   std::tm parts{};

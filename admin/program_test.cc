@@ -268,7 +268,7 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
   for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "groups", "check",
-                           "checkpoint", "salvage", "remove", "grow", "dump", "load", "doctor"}) {
+                           "checkpoint", "salvage", "remove", "grow", "dump", "load", "plan", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

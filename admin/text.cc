@@ -147,6 +147,12 @@ std::string count_of(uint64_t count, std::string_view one) {
   return std::to_string(count) + " " + std::string(one) + (count == 1 ? "" : "s");
 }
 
+std::string row(std::string_view name, const std::string& value) {
+  std::string line(name);
+  line.resize(std::max(line.size() + 1, size_t{22}), ' ');
+  return line + value + "\n";
+}
+
 Status KeyText::parse(std::string_view text, std::string* key) const {
   if (hex) return from_hex(text, key);
   if (format == KeyFormat::kBytes) {

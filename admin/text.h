@@ -34,6 +34,9 @@ std::string human_size(uint64_t bytes);
 // E.g. "0 records", "1 record", "2 records". `one`: the word for one of them.
 std::string count_of(uint64_t count, std::string_view one);
 
+// A line of a table of two columns: a name and what it has.
+std::string row(std::string_view name, const std::string& value);
+
 // The text form of a pool's keys: byte strings unchanged, fixed8 as decimal numbers, both as hex on request.
 struct KeyText {
   KeyFormat format = KeyFormat::kBytes;

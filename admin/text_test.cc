@@ -98,6 +98,11 @@ TEST(Size, RefusesNonsenseAndOverflow) {
   }
 }
 
+TEST(Row, HasTwoColumnsWhateverTheName) {
+  EXPECT_EQ(row("pool", "a"), "pool                  a\n");
+  EXPECT_EQ(row("a name of exactly 22 b", "x"), "a name of exactly 22 b x\n");
+}
+
 TEST(HumanSize, ChoosesTheUnit) {
   EXPECT_EQ(human_size(0), "0 B");
   EXPECT_EQ(human_size(1023), "1023 B");
