@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/remote_medium.h"
 
+#include <string>
+
 #include "base/check.h"
 #include "base/nvm/counters.h"
 #include "base/nvm/racy_copy.h"
 #include "base/sizes.h"
 #include "base/status_macros.h"
 #include "bonsai/options.h"
+#include "scale/await_read.h"
 
 namespace bonsai::scale {
 
@@ -60,6 +63,24 @@ Status RemoteMedium::health() const {
     if (const Status status = member->state.status(); !status.ok()) return status;
   }
   return Status::OK();
+}
+
+Status RemoteMedium::read_of(size_t member, const Piece& piece, const Memory& memory) {
+  LinkTarget* const from = members_[member];
+  if (!from->state.takes_reads()) return Status::Unavailable(from->state.name() + " is not in sync now");
+  base::BoundedWait wait("a member that is asked for damaged bytes", limit_ms_);
+  return await_read(&reads_, reads_.begin(from, {&piece, 1}, memory), &wait);
+}
+
+void RemoteMedium::repair(size_t member, uint64_t offset, const std::byte* from, uint64_t n) {
+  LinkTarget* const to = members_[member];
+  writes_.note_copy(to->alone(), offset, from, n);
+  if (!writes_.fence(to->alone()) || !to->state.takes_reads()) return;
+  to->repaired_bytes.fetch_add(n);
+  const Group* const group = to->group.load(std::memory_order_acquire);
+  if (group == nullptr) return;
+  group->tell(to->state.name() + " had damage between bytes " + std::to_string(offset) + " and " +
+              std::to_string(offset + n) + "; another member had them whole, and they were repaired");
 }
 
 // A range whose earlier read failed is open, and is read again.

@@ -65,6 +65,13 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   void close_blank(uint64_t offset, uint64_t n) override { mirror_->close_blank(offset, n); }
   [[nodiscard]] uint64_t resident_bytes() const override { return mirror_->resident_bytes(); }
 
+  // For read-repair (mend.h), by number of the member.
+  [[nodiscard]] size_t members() const { return members_.size(); }
+  // Reads the piece from that member, which must be in sync. `memory`: where the piece goes. Errors: Unavailable.
+  [[nodiscard]] Status read_of(size_t member, const Piece& piece, const Memory& memory);
+  // Makes the member's damaged bytes those at `from`; its group counts and tells what became durable.
+  void repair(size_t member, uint64_t offset, const std::byte* from, uint64_t n);
+
  private:
   RemoteMedium(RemoteLink* link, std::vector<LinkTarget*> members, std::shared_ptr<Mirror> mirror)
       : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),
