@@ -47,9 +47,7 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries, const D
   if (batch != nullptr && !carry(key, inside, entries)) [[unlikely]]
     return;
   for (Source& source : sources_) {
-    const auto find_first = [&] {
-      return source.run.lower_bound(key, source.index, source.end, &source.index, batch);
-    };
+    const auto find_first = [&] { return source.run.lower_bound(key, source.index, source.end, &source.index, batch); };
     if (!find_first() && !(mend(&source) && find_first())) found_damage();
     source.end = source.there;
   }

@@ -97,7 +97,7 @@ class GroupRepair : public ::testing::Test {
   uint64_t repaired(size_t member) { return GetGroups(*db_).at(0).members.at(member).repaired_bytes; }
 
   scale::ServingNodes nodes_{"repair", 3};
-  base::Random random_{testing::seed()};
+  base::Random random_{42};
   std::atomic<uint64_t> told_{0};
   std::string refusal_;
   std::unique_ptr<DB> db_;
