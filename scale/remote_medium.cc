@@ -65,22 +65,36 @@ Status RemoteMedium::health() const {
   return Status::OK();
 }
 
-Status RemoteMedium::read_of(size_t member, const Piece& piece, const Memory& memory) {
-  LinkTarget* const from = members_[member];
-  if (!from->state.takes_reads()) return Status::Unavailable(from->state.name() + " is not in sync now");
-  base::BoundedWait wait("a member that is asked for damaged bytes", limit_ms_);
-  return await_read(&reads_, reads_.begin(from, {&piece, 1}, memory), &wait);
+std::vector<RemoteMedium::Memory> RemoteMedium::read_each(uint64_t offset, uint64_t n) {
+  std::vector<Memory> copies(members_.size());
+  std::vector<uint64_t> tickets(members_.size());
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i]->state.takes_reads()) continue;
+    copies[i] = reads_.memory(n);
+    const Piece all{offset, copies[i].get(), n};
+    tickets[i] = reads_.begin(members_[i], {&all, 1}, copies[i]);
+  }
+  base::BoundedWait wait("members that are asked for damaged bytes", limit_ms_);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (copies[i] != nullptr && !await_read(&reads_, tickets[i], &wait).ok()) copies[i].reset();
+  }
+  return copies;
 }
 
-void RemoteMedium::repair(size_t member, uint64_t offset, const std::byte* from, uint64_t n) {
+void RemoteMedium::repair(size_t member, std::span<const Repair> repairs) {
   LinkTarget* const to = members_[member];
-  writes_.note_copy(to->alone(), offset, from, n);
+  uint64_t bytes = 0;
+  for (const Repair& each : repairs) {
+    writes_.note_copy(to->alone(), each.offset, each.bytes, each.n);
+    bytes += each.n;
+  }
   if (!writes_.fence(to->alone()) || !to->state.takes_reads()) return;
-  to->repaired_bytes.fetch_add(n);
+  to->repaired_bytes.fetch_add(bytes);
   const Group* const group = to->group.load(std::memory_order_acquire);
   if (group == nullptr) return;
-  group->tell(to->state.name() + " had damage between bytes " + std::to_string(offset) + " and " +
-              std::to_string(offset + n) + "; another member had them whole, and they were repaired");
+  group->tell(to->state.name() + " had damage between bytes " + std::to_string(repairs.front().offset) + " and " +
+              std::to_string(repairs.back().offset + repairs.back().n) + "; " + std::to_string(bytes) +
+              " bytes were repaired from other members");
 }
 
 // A range whose earlier read failed is open, and is read again.

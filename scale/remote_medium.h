@@ -67,10 +67,15 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
 
   // For read-repair (mend.h), by number of the member.
   [[nodiscard]] size_t members() const { return members_.size(); }
-  // Reads the piece from that member, which must be in sync. `memory`: where the piece goes. Errors: Unavailable.
-  [[nodiscard]] Status read_of(size_t member, const Piece& piece, const Memory& memory);
-  // Makes the member's damaged bytes those at `from`; its group counts and tells what became durable.
-  void repair(size_t member, uint64_t offset, const std::byte* from, uint64_t n);
+  // What each member holds there; null: it is not in sync, or cannot be read.
+  [[nodiscard]] std::vector<Memory> read_each(uint64_t offset, uint64_t n);
+  struct Repair {
+    uint64_t offset;
+    const std::byte* bytes;
+    uint64_t n;
+  };
+  // Makes damaged bytes of the member these; its group counts and tells what became durable. Requires: rising order.
+  void repair(size_t member, std::span<const Repair> repairs);
 
  private:
   RemoteMedium(RemoteLink* link, std::vector<LinkTarget*> members, std::shared_ptr<Mirror> mirror)
