@@ -92,6 +92,7 @@ Json groups_json(const std::vector<GroupInfo>& groups) {
       members.push_back({{"name", member.name},
                          {"state", state_name(member.state)},
                          {"copied_bytes", member.copied_bytes},
+                         {"repaired_bytes", member.repaired_bytes},
                          {"failure", member.failure}});
     }
     json.push_back({{"name", group.name},

@@ -133,6 +133,13 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued
 
 RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, bytes_, volume_->identity()); }
 
+Find DnodeSearch::check_mended(Entry* entry, RunReader* reader) {
+  const std::byte* const bytes = reader->mended(dnode_->desc(run_ - 1));
+  if (bytes == nullptr) return Find::kDamaged;
+  carried_[run_ - 1] = bytes_ = bytes;
+  return check(entry);
+}
+
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     scale::ReadBatch reads(*volume_);

@@ -6,6 +6,7 @@
 #include "base/narrow.h"
 #include "persist/sites.h"
 #include "persist/words.h"
+#include "scale/mend.h"
 
 namespace bonsai::persist {
 
@@ -38,7 +39,9 @@ Trouble LargeStore::bring(const LargeRef& ref, scale::ReadBatch* reads, const st
   *bytes = reads->issue(addr, ref.value_bytes);
   if (!reads->wait().ok()) return Trouble::kUnavailable;
   const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
-  return base::crc32c(*bytes, ref.value_bytes, seed) == ref.crc ? Trouble::kNone : Trouble::kDamaged;
+  const auto is_sound = [&](const std::byte* of) { return base::crc32c(of, ref.value_bytes, seed) == ref.crc; };
+  if (!is_sound(*bytes)) *bytes = scale::mended(volume_, addr, ref.value_bytes, is_sound, reads);
+  return *bytes != nullptr ? Trouble::kNone : Trouble::kDamaged;
 }
 
 Trouble LargeStore::verify(const LargeRef& ref) const {

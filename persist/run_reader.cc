@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "persist/run_reader.h"
 
+#include "scale/mend.h"
+
 namespace bonsai::persist {
 
 using scale::Addr;
@@ -29,6 +31,13 @@ const std::byte* RunReader::parts(const RunDesc& run, std::span<const ByteRange>
   return scale::begin_of(place, begin);
 }
 
+const std::byte* RunReader::mended(const RunDesc& run) {
+  const auto is_sound = [&](const std::byte* bytes) { return RunView(bytes, run, volume_.identity()).verify(); };
+  const std::byte* const bytes = scale::mended(volume_, Addr::of_bits(run.addr), run.bytes, is_sound, &reads_);
+  if (bytes != nullptr && whole_ != nullptr) (*whole_)[{run.addr, run.birth}] = bytes;
+  return bytes;
+}
+
 Status RunReader::wait_for_reads(uint64_t now_ns) {
   Status status = reads_.wait(now_ns);
   if (!status.ok() && whole_ != nullptr)
@@ -39,12 +48,19 @@ Status RunReader::wait_for_reads(uint64_t now_ns) {
 Trouble read_entries(RunReader* reader, const RunDesc& desc, std::vector<Entry>* entries) {
   RunView run = reader->run(desc);
   if (!reader->wait().ok()) return Trouble::kUnavailable;
-  run.trust();
   entries->resize(run.count());
-  for (uint32_t i = 0; i < run.count(); ++i) {
-    if (!run.entry(i, &(*entries)[i])) return Trouble::kDamaged;
-  }
-  return Trouble::kNone;
+  const auto decode = [&] {
+    run.trust();
+    for (uint32_t i = 0; i < run.count(); ++i) {
+      if (!run.entry(i, &(*entries)[i])) return false;
+    }
+    return true;
+  };
+  if (decode()) return Trouble::kNone;
+  const std::byte* const mended = reader->mended(desc);
+  if (mended == nullptr) return Trouble::kDamaged;
+  run.move_to(mended);
+  return decode() ? Trouble::kNone : Trouble::kDamaged;
 }
 
 }  // namespace bonsai::persist

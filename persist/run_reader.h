@@ -47,6 +47,9 @@ class RunReader {
 
   // The bytes of a mapped run; null if it is to be carried.
   [[nodiscard]] const std::byte* mapped(uint64_t addr) const { return reads_.mapped(scale::Addr::of_bits(addr)); }
+  // The sound bytes of a run that a check found damaged, from another member of its group, where it is repaired
+  // (scale/mend.h). They stay as the reader's. Null: nobody has them. Requires: all that was requested is there.
+  [[nodiscard]] const std::byte* mended(const RunDesc& run);
   // The bytes of a carried run that was requested as a whole; else null.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {
     return whole_ != nullptr ? find_whole(run) : nullptr;

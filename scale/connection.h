@@ -147,6 +147,7 @@ struct LinkTarget {
   std::atomic<uint64_t> reads_in_flight{0};  // bytes
   WrittenBlocks written;                     // while it joins
   std::atomic<uint64_t> copied_bytes{0};     // of it, since it began to join
+  std::atomic<uint64_t> repaired_bytes{0};   // of it, by readers (mend.h)
 
   Leases* leases = nullptr;  // that its node's grants go to; null: none are kept, or not yet
 

@@ -79,6 +79,7 @@ GroupInfo Group::info() const {
     GroupMember& to = info.members[i];
     to.name = from.state.name();
     to.state = state_of(from.state.state());
+    to.repaired_bytes = from.repaired_bytes.load();
     if (to.state == MemberState::kJoining) to.copied_bytes = from.copied_bytes.load();
     if (to.state == MemberState::kAway || to.state == MemberState::kOut) to.failure = from.state.attempt().message();
   }

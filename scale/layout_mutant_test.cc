@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of layouts can fail: each rule of a layout, and of a volume that has one, is left out in a run of this
-// program's tests of its own, which must notice it.
+// The tests of layouts and of read-repair can fail: each rule of a layout, of a volume that has one, and of repair is
+// left out in a run of this program's tests of its own, which must notice it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -48,8 +48,12 @@ TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
              {kUnitsCrossed, "a piece goes on into the next unit", "Layout.NoPieceCrosses*"},
              {kUnitsCrossed, "a piece goes on into the next unit", "*StripedVolume.*"},
              {kWritesNotSplit, "a write is for one target", "*StripedVolume.Writes*"},
-             {kReadsNotSplit, "a read is from one target", "*StripedVolume.Reads*"}};
-  EXPECT_EQ(run_without(0, "Layout.*:*StripedVolume*"), 0) << "with all rules";
+             {kReadsNotSplit, "a read is from one target", "*StripedVolume.Reads*"},
+             {kFirstTrusted, "what most members hold is sound", "Mend.*-*IsOut*"},
+             {kNotCombined, "members are not put together", "Mend.*-*IsOut*"},
+             {kSoundRepaired, "a sound member is repaired", "Mend.*-*IsOut*"},
+             {kNotRepaired, "the damage stays", "Mend.*-*IsOut*"}};
+  EXPECT_EQ(run_without(0, "Layout.*:*StripedVolume*:Mend.*-*IsOut*"), 0) << "with all rules";
   uint64_t noticed = 0;
   for (const auto& [rule, name, tests] : all) {
     const bool failed = run_without(rule, tests) != 0;

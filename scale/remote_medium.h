@@ -65,6 +65,18 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   void close_blank(uint64_t offset, uint64_t n) override { mirror_->close_blank(offset, n); }
   [[nodiscard]] uint64_t resident_bytes() const override { return mirror_->resident_bytes(); }
 
+  // For read-repair (mend.h), by number of the member.
+  [[nodiscard]] size_t members() const { return members_.size(); }
+  // What each member holds there; null: it is not in sync, or cannot be read.
+  [[nodiscard]] std::vector<Memory> read_each(uint64_t offset, uint64_t n);
+  struct Repair {
+    uint64_t offset;
+    const std::byte* bytes;
+    uint64_t n;
+  };
+  // Makes damaged bytes of the member these; its group counts and tells what became durable. Requires: rising order.
+  void repair(size_t member, std::span<const Repair> repairs);
+
  private:
   RemoteMedium(RemoteLink* link, std::vector<LinkTarget*> members, std::shared_ptr<Mirror> mirror)
       : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),

@@ -50,6 +50,7 @@ std::string member_text(const GroupInfo& group, const GroupMember& member) {
     text += ": " + std::to_string(member.copied_bytes) + " of " + std::to_string(group.bytes) + " bytes copied (" +
             std::to_string(percent) + " %)";
   }
+  if (member.repaired_bytes != 0) text += ": " + std::to_string(member.repaired_bytes) + " damaged bytes were repaired";
   if (!member.failure.empty()) text += ": " + member.failure;
   return text + "\n";
 }

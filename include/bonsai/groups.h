@@ -25,8 +25,9 @@ enum class MemberState : uint8_t {
 struct GroupMember {
   std::string name;
   MemberState state = MemberState::kOut;
-  uint64_t copied_bytes = 0;  // while it joins: of GroupInfo::bytes
-  std::string failure;        // while it is away or out: why it was not reached, or not taken, last; empty: not known
+  uint64_t copied_bytes = 0;    // while it joins: of GroupInfo::bytes
+  std::string failure;          // while it is away or out: why it was not reached, or not taken, last; empty: not known
+  uint64_t repaired_bytes = 0;  // since the store was opened: damage that a reader met, repaired from another member
 };
 
 struct GroupInfo {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have the changes of the
 // sources. The simulations of the whole store must notice the loss of those that testing/sim/rules.h names; leases,
-// groups and layouts have tests of their own (leases_test.cc, group_life_test.cc, layout_mutant_test.cc). No bit of
-// persist/testing/mutants.h or store/testing/mutants.h, but for groups, whose tests compile neither.
+// groups, layouts and repair have tests of their own (leases_test.cc, group_life_test.cc, layout_mutant_test.cc). No
+// bit of persist/testing/mutants.h or store/testing/mutants.h, but for groups, whose tests compile neither.
 #ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
 #define BONSAI_SCALE_TESTING_MUTANTS_H_
 
@@ -51,6 +51,11 @@ enum Mutant : uint64_t {
   kUnitsCrossed = uint64_t{1} << 34,    // a piece of striped bytes goes on into the next unit
   kWritesNotSplit = uint64_t{1} << 35,  // striped writes go to the target of their address alone
   kReadsNotSplit = uint64_t{1} << 36,   // striped reads come from the target of their address alone
+  // Of read-repair.
+  kFirstTrusted = uint64_t{1} << 40,   // what most members hold is taken for sound
+  kNotCombined = uint64_t{1} << 41,    // members that are damaged in different places are not put together
+  kSoundRepaired = uint64_t{1} << 42,  // a member is repaired that holds the sound bytes
+  kNotRepaired = uint64_t{1} << 43,    // sound bytes are returned, and the damage stays
 };
 
 }  // namespace bonsai::scale
