@@ -41,7 +41,7 @@ TEST(RegisteredTest, FilesThatNothingNamesAreLinked) {
   EXPECT_NE(find_engine("bonsai"), nullptr);
   std::vector<std::string_view> names;
   for (const Command& each : Registered<Command>::all()) names.push_back(each.name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"run", "report", "list"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"run", "load", "report", "list"}));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ usage: scripts/fabric-bench.sh [FLAG...]
 
 Starts two guests (scripts/testbed.sh), measures the fabric between them beside perftest, writes results/fabric on this
 machine and takes the guests down again: about 12 minutes. Each FLAG is passed on to `bonsai-bench experiment
-fabric` after these: --sizes=64,4096 --batches=1 --depths=1,16 (bonsai-bench --help explains; --repeat=3 is quicker).
+fabric` after these: --sizes=64,4096 --batches=1 --depths=1,16 (bonsai-bench help fabric; --repeat=3 is quicker).
   OUT  folder for the results (default results/fabric)
 Times are those of emulated processors: only ratios mean anything, and only on a machine that does nothing else.
 TEXT

@@ -7,7 +7,7 @@ usage() {
 usage: scripts/run.sh [flag of bonsai-bench run]...
 
 Builds the programs bonsai, bonsai-bench and bonsaid of the release preset (in build/release/bin) and runs
-  build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest
+  build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --out=results/latest
 Flags given here come after these, so they win: scripts/run.sh --records=10000000 --out=results/large.
 All flags: build/release/bin/bonsai-bench run --help, once it is built.
 TEXT
@@ -36,6 +36,6 @@ setup build
 step build build/logs/release-build.log cmake --build --preset release \
   --target bonsai bonsai-bench bonsaid bonsai-server
 
-echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
-build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"
+echo "running: bonsai-bench run --records=1000000 --operations=1000000 --out=results/latest $*"
+build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --out=results/latest "$@"
 echo "The report is in $out/report.html"

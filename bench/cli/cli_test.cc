@@ -2,6 +2,7 @@
 // The program as a person meets it: what it says, which files it writes, and its exit codes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +10,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "bench/cli/testing/program.h"
 
@@ -25,8 +28,9 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) { expect_refusal
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
     ::testing::Values(
-        BadLine{"", "no command", "the commands are run, report"},
-        BadLine{"walk", "unknown command 'walk'", "the commands are run, report"},
+        BadLine{"", "no command", "the commands are run, load, report"},
+        BadLine{"walk", "unknown command 'walk'", "the commands are run, load, report"},
+        BadLine{"help walk", "unknown command 'walk'", "the commands are run, load, report"},
         BadLine{"run --seconds=2 --workloads=d", "inserts", "--target or --operations"},
         BadLine{"run --hash=md5", "--hash=md5 is unknown", "default or city"},
         BadLine{"report --out=.", "no results in .", "run something with --out=."},
@@ -39,7 +43,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
         BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
         BadLine{"run --depth=0", "--depth=0", "give 1 to"}, BadLine{"run --records", "--records", "for example"},
-        BadLine{"run 5", "'5' is no flag", "--name=value"}, BadLine{"run --", "'--' is no flag", "--name=value"},
+        BadLine{"run 5", "unknown engine '5'", "absl_btree"}, BadLine{"run dummy 5", "'5' is no flag", "--name=value"},
+        BadLine{"run dummy --engines=bonsai", "both name engines", "one of them"},
+        BadLine{"run --", "'--' is no flag", "--name=value"},
         BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
         BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
         BadLine{"run --workloads=,", "--workloads is empty", "for example"},
@@ -78,9 +84,9 @@ TEST_F(Cli, SaysHowToGetTheStudiesThatABuildLeavesOut) {
   }
   const Outcome help = run("--help");
   EXPECT_EQ(help.exit_code, 0);
-  EXPECT_NE(help.output.find("Not in this build: experiment, fabric and sweep; configure"), std::string::npos);
-  EXPECT_EQ(help.output.find("--rate-first"), std::string::npos) << "flags of a study that is not there";
-  EXPECT_NE(run("walk").output.find("unknown command 'walk'; the commands are run, report and list"),
+  EXPECT_NE(help.output.find("Not in this build: experiment, fabric and sweep;\nconfigure"), std::string::npos);
+  EXPECT_NE(run("help sweep").output.find("-DBONSAI_STUDIES=ON"), std::string::npos);
+  EXPECT_NE(run("walk").output.find("unknown command 'walk'; the commands are run, load, report and list"),
             std::string::npos);
   EXPECT_EQ(run("list").output.find("\nexperiments\n"), std::string::npos);
   EXPECT_EQ(run("run --engines=dummy,bonsai --records=200 --operations=100 --workloads=a").exit_code, 0);
@@ -94,19 +100,42 @@ TEST_F(Cli, NamesTheLineOfABadWorkload) {
       << outcome.output;
 }
 
-TEST_F(Cli, HelpTeaches) {
-  for (const char* form : {"--help", "-h", "help", "run --help"}) {
+// Expects each of `words`, and no line that a terminal of 80 columns would break.
+void expect_help(const Outcome& help, const std::vector<const char*>& words) {
+  EXPECT_EQ(help.exit_code, 0) << help.output;
+  for (const char* word : words) EXPECT_NE(help.output.find(word), std::string::npos) << word << "\n" << help.output;
+  std::istringstream lines(help.output);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+TEST_F(Cli, HelpIsAPageOfCommandsAndAPageForEach) {
+  for (const char* form : {"--help", "-h", "help", "help --help"}) {
     const Outcome outcome = run(form);
-    EXPECT_EQ(outcome.exit_code, 0);
-    for (const char* word : {"Examples", "--records", "--engines", "--pool-dir", "Exit codes"}) {
-      EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
-    }
+    expect_help(outcome, {"bonsai-bench run", "bonsai-bench load", "bonsai-bench help COMMAND", "Exit codes"});
+    EXPECT_LT(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 40) << "it is read at once";
+    EXPECT_EQ(outcome.output.find("--records"), std::string::npos);
+  }
+  for (const char* form : {"run --help", "help run", "run --records=5 -h"}) {
+    const Outcome outcome = run(form);
+    expect_help(outcome, {"Examples", "--records", "--engines", "--pool-dir", "-P FILE", "Exit codes"});
     EXPECT_EQ(outcome.output.find("flagfile"), std::string::npos);
   }
+  expect_help(run("help load"), {"bonsai-bench load", "Examples", "bonsai-bench help run"});
+  expect_help(run("report --help"), {"bonsai-bench report", "--out=DIR"});
+  std::istringstream lines(run("--help").output);
+  size_t commands = 0;
+  for (std::string line, program, name; std::getline(lines, line);) {
+    std::istringstream words(line);
+    if (!line.starts_with("  bonsai-bench ") || !(words >> program >> name) || name == "help") continue;
+    if (name.starts_with("-")) continue;
+    expect_help(run("help " + name), {("bonsai-bench " + name).c_str()});
+    ++commands;
+  }
+  EXPECT_GE(commands, 4U);
 }
 
 TEST_F(Cli, NamesItsVersion) {
-  for (const char* form : {"version", "--version"}) {
+  for (const char* form : {"version", "--version", "run --version", "-version"}) {
     const Outcome outcome = run(form);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_TRUE(std::regex_match(outcome.output, std::regex("bonsai-bench [0-9]+\\.[0-9]+\\.[0-9]+\n")))
@@ -165,6 +194,29 @@ TEST_F(Cli, TakesYcsbsOptions) {
   EXPECT_EQ(run["threads"], 2);       // a flag beats both
   EXPECT_EQ(run["operations_of"]["read"], 700);
   EXPECT_EQ(json["manifest"]["flags"]["p"], "operationcount=700\ntarget=100000");
+}
+
+// The files are found from a folder that does not have them, as YCSB's users have theirs in workloads/.
+TEST_F(Cli, LoadsAndRunsAsYcsbsUsersTypeIt) {
+  const Outcome load = run("load std_map -P workloads/workloada -p recordcount=300 -p fieldlength=7 -threads 1 -s");
+  EXPECT_EQ(load.exit_code, 0) << load.output;
+  nlohmann::json runs = json_of("results/latest/results.json").at("runs");
+  ASSERT_EQ(runs.size(), 1U) << load.output;
+  EXPECT_EQ(runs[0]["engine"], "std_map");
+  EXPECT_EQ(runs[0]["workload"], "load");
+  EXPECT_EQ(runs[0]["operations"], 300);
+  EXPECT_EQ(runs[0]["value_size"], 70);
+  EXPECT_NE(load.output.find("[INSERT], Operations, 300"), std::string::npos) << load.output;
+
+  const Outcome both = run("run dummy,std_map -P workloads/workloadb -p recordcount=300 -p operationcount=200");
+  EXPECT_EQ(both.exit_code, 0) << both.output;
+  runs = json_of("results/latest/results.json").at("runs");
+  ASSERT_EQ(runs.size(), 4U) << both.output;
+  EXPECT_EQ(runs[3]["engine"], "std_map");
+  EXPECT_EQ(runs[3]["workload"], "b");
+  EXPECT_EQ(runs[3]["operations"], 200);
+  EXPECT_EQ(runs[3]["value_size"], 1000) << "the file names its fields";
+  EXPECT_EQ(run("load std_map -P workloads/workloadz").exit_code, 2);
 }
 
 TEST_F(Cli, PropertiesOfTheCommandLineGoForEveryWorkload) {

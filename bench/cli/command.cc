@@ -50,18 +50,40 @@ std::vector<std::string_view> missing_studies() {
   return missing;
 }
 
-bool asks_for_help(const std::string& word) {
-  return word == "--help" || word == "-h" || word == "-help" || word == "help";
-}
+bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h" || word == "-help"; }
+bool asks_for_version(const std::string& word) { return word == "--version" || word == "-version"; }
 
 constexpr const char* kTitle = "bonsai-bench: runs the YCSB workloads on ordered stores, side by side.\n\n";
-constexpr const char* kHelpUse =
-    "  bonsai-bench --help          this text\n"
-    "  bonsai-bench --version       the version\n";
-constexpr const char* kExits = R"(
-Reads are verified: each value names its key. Failures are counted, shown and make the exit code 1. Exit codes: 0 all
-well, 1 failures or an engine's error, 2 wrong command line or workload file, 130 interrupted.
+constexpr const char* kHelpUse = R"(  bonsai-bench help COMMAND
+      its flags, with examples
+  bonsai-bench --version
+      the version
 )";
+constexpr const char* kExits = R"(
+Reads are verified: each value names its key. Failures are counted, shown and
+make the exit code 1. Exit codes: 0 all well, 1 failures or an engine's error,
+2 wrong command line or workload file, 130 interrupted.
+)";
+
+int say(const std::string& text) {
+  std::printf("%s", text.c_str());
+  return 0;
+}
+
+int refuse(const std::string& text) { return usage_error(Status::InvalidArgument(text)); }
+
+// Of the word where a command should be.
+int unknown(const std::string& word) {
+  if (std::find(kStudies.begin(), kStudies.end(), word) != kStudies.end()) {
+    return refuse("'" + word + "' is a study, and this build has no studies; " + kHowToGetStudies);
+  }
+  return refuse("unknown command '" + word + "'; the commands are " + known_commands() + " (--help explains)");
+}
+
+int help_of(const std::string& word) {
+  const Command* command = find_command(word);
+  return command != nullptr ? say(help_text(*command)) : unknown(word);
+}
 
 }  // namespace
 
@@ -77,45 +99,34 @@ const std::atomic<bool>& catch_interrupts() {
 }
 
 int run_command(const std::vector<std::string>& words) {
-  if (std::any_of(words.begin(), words.end(), asks_for_help)) {
-    std::printf("%s", help_text().c_str());
-    return 0;
-  }
-  if (!words.empty() && (words[0] == "version" || words[0] == "--version")) {
-    std::printf("bonsai-bench %s\n", BONSAI_VERSION_STRING);
-    return 0;
-  }
   if (words.empty()) {
-    std::fprintf(stderr, "bonsai-bench: no command; the commands are %s (bonsai-bench --help explains)\n",
-                 known_commands().c_str());
-    return kExitUsage;
+    return refuse("no command; the commands are " + known_commands() + " (bonsai-bench --help explains)");
   }
-  if (const Command* command = find_command(words[0])) return command->run({words.begin() + 1, words.end()});
-  if (std::find(kStudies.begin(), kStudies.end(), words[0]) != kStudies.end()) {
-    std::fprintf(stderr, "bonsai-bench: '%s' is a study, and this build has no studies; %s\n", words[0].c_str(),
-                 kHowToGetStudies);
-    return kExitUsage;
+  const std::string& first = words[0];
+  if (first == "help" && words.size() > 1 && !asks_for_help(words[1])) return help_of(words[1]);
+  if (first == "help" || asks_for_help(first)) return say(help_text());
+  if (first == "version" || std::any_of(words.begin(), words.end(), asks_for_version)) {
+    return say("bonsai-bench " BONSAI_VERSION_STRING "\n");
   }
-  std::fprintf(stderr, "bonsai-bench: unknown command '%s'; the commands are %s (--help explains)\n", words[0].c_str(),
-               known_commands().c_str());
-  return kExitUsage;
+  if (std::any_of(words.begin(), words.end(), asks_for_help)) return help_of(first);
+  const Command* command = find_command(first);
+  return command != nullptr ? command->run({words.begin() + 1, words.end()}) : unknown(first);
 }
 
-const std::string& help_text() {
-  static const std::string kText = [] {
-    std::string use = kTitle, examples = "\nExamples\n", flags;
-    for (const Command& each : Registered<Command>::all()) {
-      use += each.use;
-      examples += each.examples;
-      flags += each.flags;
-    }
-    use += kHelpUse;
-    if (const auto missing = missing_studies(); !missing.empty()) {
-      use += "Not in this build: " + listed(missing) + "; " + kHowToGetStudies + ".\n";
-    }
-    return use + examples + flags + kExits;
-  }();
-  return kText;
+std::string help_text() {
+  std::string text = kTitle;
+  for (const Command& each : Registered<Command>::all()) text += each.use;
+  text += kHelpUse;
+  if (const auto missing = missing_studies(); !missing.empty()) {
+    text += "Not in this build: " + listed(missing) + ";\n" + kHowToGetStudies + ".\n";
+  }
+  return text + kExits;
+}
+
+std::string help_text(const Command& command) {
+  std::string text(command.use);
+  if (!command.examples.empty()) text.append("\nExamples\n").append(command.examples);
+  return text.append(command.flags).append(kExits);
 }
 
 }  // namespace bonsai::bench

@@ -79,9 +79,26 @@ std::string workload_name(const std::string& path) {
   return name.rfind("workload", 0) == 0 && name.size() > 8 ? name.substr(8) : name;
 }
 
+std::vector<std::string> workload_directories() {
+  if (!FLAGS_workload_dir.empty()) return {FLAGS_workload_dir};
+  const std::string program = program_directory();
+  return {program + "/../../../conf/workloads", program + "/../share/bonsai/workloads", "conf/workloads"};
+}
+
+// YCSB's users stand in its folder, and type workloads/workloada: a file that is not there is looked up by its name.
+std::string given_file(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return path;
+  for (const std::string& directory : workload_directories()) {
+    std::string known = directory + "/" + fs::path(path).filename().string();
+    if (fs::is_regular_file(known, error)) return known;
+  }
+  return path;
+}
+
 Status read_given(GivenProperties* given) {
   for (const std::string& path : split(FLAGS_P, admin::kRepeated)) {
-    BONSAI_RETURN_IF_ERROR(given->files.read_file(path));
+    BONSAI_RETURN_IF_ERROR(given->files.read_file(given_file(path)));
     if (given->name.empty()) given->name = workload_name(path);
   }
   for (const std::string& one : split(FLAGS_p, admin::kRepeated)) BONSAI_RETURN_IF_ERROR(given->single.set(one, "-p"));
@@ -158,12 +175,6 @@ Status check_memory(const RunConfig& config) {
   return Status::InvalidArgument("drawing " + std::to_string(requests) + " requests ahead takes " +
                                  std::to_string(bytes >> 20) + " MiB, more than half of this machine's memory; give " +
                                  "--draw=live, or fewer --records and --operations");
-}
-
-std::vector<std::string> workload_directories() {
-  if (!FLAGS_workload_dir.empty()) return {FLAGS_workload_dir};
-  const std::string program = program_directory();
-  return {program + "/../../../conf/workloads", program + "/../share/bonsai/workloads", "conf/workloads"};
 }
 
 // "a" and "workloada" mean the file workloada; a word with a slash or a dot is a path.
@@ -253,6 +264,22 @@ Status steps_of_flags(const Properties& single, RunRequest* request) {
   return Status::OK();
 }
 
+// Fields that -P or -p give are obeyed when --value-bytes says nothing.
+Status read_value_bytes(const Properties& given, std::optional<size_t>* value_bytes) {
+  value_bytes->reset();
+  const bool has_fields = given.find("fieldcount") != nullptr || given.find("fieldlength") != nullptr;
+  if (FLAGS_value_bytes == "file" || (has_fields && !admin::flag_given("value_bytes"))) return Status::OK();
+  size_t bytes = 0;
+  const char* end = FLAGS_value_bytes.data() + FLAGS_value_bytes.size();
+  const auto [stop, error] = std::from_chars(FLAGS_value_bytes.data(), end, bytes);
+  if (error != std::errc() || stop != end || bytes > kValueBytesMax) {
+    return Status::InvalidArgument("--value-bytes=" + FLAGS_value_bytes + " is no size; give 0 to " +
+                                   std::to_string(kValueBytesMax) + ", or 'file' for fieldcount x fieldlength");
+  }
+  *value_bytes = bytes;
+  return Status::OK();
+}
+
 Status engines_of_flags(RunRequest* request) {
   std::vector<std::string> words = split(FLAGS_engines);
   if (words.empty()) {
@@ -269,6 +296,21 @@ Status engines_of_flags(RunRequest* request) {
     }
     request->engines.push_back(entry);
   }
+  return Status::OK();
+}
+
+// Stores are compared at equal threads, unless the user asks for a number.
+Status equal_threads(RunRequest* request) {
+  GivenProperties given;
+  BONSAI_RETURN_IF_ERROR(read_given(&given));
+  if (admin::flag_given("threads") || given.all().find("threadcount") != nullptr) return Status::OK();
+  const auto one = std::find_if(request->engines.begin(), request->engines.end(),
+                                [](const EngineEntry* each) { return !each->make()->capabilities().threads; });
+  if (one == request->engines.end() || request->config.threads == 1) return Status::OK();
+  request->config.threads = 1;
+  if (request->engines.size() == 1) return Status::OK();
+  request->notes.push_back("every engine gets one thread, because " + std::string((*one)->name) +
+                           " takes no more; --threads=N gives N to those that take them");
   return Status::OK();
 }
 
@@ -299,17 +341,7 @@ Status config_of_flags(const Properties& given, RunConfig* config) {
   config->pool_dir = FLAGS_pool_dir;
   config->out_dir = FLAGS_out;
   if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
-  config->value_bytes.reset();
-  if (FLAGS_value_bytes == "file") return Status::OK();
-  size_t bytes = 0;
-  const char* end = FLAGS_value_bytes.data() + FLAGS_value_bytes.size();
-  const auto [stop, error] = std::from_chars(FLAGS_value_bytes.data(), end, bytes);
-  if (error != std::errc() || stop != end || bytes > kValueBytesMax) {
-    return Status::InvalidArgument("--value-bytes=" + FLAGS_value_bytes + " is no size; give 0 to " +
-                                   std::to_string(kValueBytesMax) + ", or 'file' for fieldcount x fieldlength");
-  }
-  config->value_bytes = bytes;
-  return Status::OK();
+  return read_value_bytes(given, &config->value_bytes);
 }
 
 Status work_of_flags(RunRequest* request) {
@@ -325,15 +357,38 @@ Status repeat_of_flags(unsigned* repeat) {
   return check_range("repeat", FLAGS_repeat, 1, kRepeatMax);
 }
 
+Status read_run_line(const std::vector<std::string>& words) {
+  const bool has_engines = !words.empty() && !words[0].starts_with('-');
+  BONSAI_RETURN_IF_ERROR(read_flags({words.begin() + (has_engines ? 1 : 0), words.end()}));
+  if (!has_engines) return Status::OK();
+  if (admin::flag_given("engines")) {
+    return Status::InvalidArgument("'" + words[0] + "' and --engines both name engines; give one of them");
+  }
+  return read_flags({"--engines=" + words[0]});
+}
+
 Status request_of_flags(RunRequest* request) {
   if (FLAGS_text != "auto" && FLAGS_text != "table" && FLAGS_text != "ycsb") {
     return Status::InvalidArgument("--text=" + FLAGS_text + " is unknown; give auto, table or ycsb");
   }
   request->ycsb_text = FLAGS_text == "ycsb" || (FLAGS_text == "auto" && isatty(1) == 0);
   BONSAI_RETURN_IF_ERROR(work_of_flags(request));
+  BONSAI_RETURN_IF_ERROR(equal_threads(request));
   BONSAI_RETURN_IF_ERROR(repeat_of_flags(&request->repeat));
   request->status = FLAGS_s;
   return check_duration(*request);
+}
+
+Status load_of_flags(RunRequest* request) {
+  BONSAI_RETURN_IF_ERROR(request_of_flags(request));
+  Step& load = request->steps.front();
+  if (load.trace != nullptr && !load.load_only) {
+    return Status::InvalidArgument("trace " + load.workload.name +
+                                   " does more than insert, so it is no load; give bonsai-bench run");
+  }
+  load.load_only = true;
+  request->steps.resize(1);
+  return Status::OK();
 }
 
 std::vector<std::vector<std::string>> known_workloads() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `bonsai-bench run`, and the request that they define.
+// The flags of `bonsai-bench run` and `load`, and the request that they define.
 #ifndef BONSAI_BENCH_CLI_FLAGS_H_
 #define BONSAI_BENCH_CLI_FLAGS_H_
 
@@ -22,9 +22,17 @@ struct RunRequest {
   bool ycsb_text = false;          // print each run as YCSB does, too
 };
 
+// Reads the words after `run` or `load`: flags, and before them, as in YCSB's command line, the engines. Errors:
+// InvalidArgument, as read_flags(), or the engines are named twice.
+Status read_run_line(const std::vector<std::string>& words);
+
 // Builds the request out of the flags. Errors: InvalidArgument (bounds, unknown engine or workload, each listing the
 // known ones), IoError (workload file).
 Status request_of_flags(RunRequest* request);
+
+// The same for `load`: one step, the load of the first workload's records. Errors: InvalidArgument also for a trace
+// that does more than insert.
+Status load_of_flags(RunRequest* request);
 
 // Parts of the request, for commands that share flags with `run`.
 // Configuration, engines, steps and notes. Errors: as request_of_flags().

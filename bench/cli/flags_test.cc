@@ -23,7 +23,7 @@ TEST_F(Flags, HaveDefaultsThatWorkOnALaptop) {
   const RunRequest request = accepted({});
   EXPECT_EQ(request.config.records, 1'000'000U);
   EXPECT_EQ(request.config.operations, 1'000'000U);
-  EXPECT_EQ(request.config.threads, processors());
+  EXPECT_EQ(request.config.threads, 1U) << "as many as absl_btree takes";
   EXPECT_EQ(request.config.key_form, KeyForm::kFixed8);
   EXPECT_EQ(request.config.value_bytes, 8U);
   EXPECT_FALSE(request.config.buffered);
@@ -147,6 +147,39 @@ TEST_F(Flags, ALoadTakesItsRecordsFromTheWorkloadAfterIt) {
   for (const size_t run : {1, 3, 4}) EXPECT_FALSE(request.steps[run].load_only) << run;
 }
 
+TEST_F(Flags, GiveEveryEngineAsManyThreads) {
+  const RunRequest both = accepted({"--engines=bonsai,absl_btree"});
+  EXPECT_EQ(both.config.threads, 1U);
+  if (processors() > 1) {
+    ASSERT_EQ(both.notes.size(), 1U);
+    EXPECT_NE(both.notes[0].find("absl_btree takes no more; --threads=N"), std::string::npos) << both.notes[0];
+  }
+  EXPECT_EQ(accepted({"--engines=bonsai"}).config.threads, processors());
+  EXPECT_EQ(accepted({"--engines=bonsai,dummy"}).config.threads, processors());
+  EXPECT_EQ(accepted({"--engines=bonsai,absl_btree", "--threads=3"}).config.threads, 3U) << "as it was asked";
+  EXPECT_EQ(accepted({"--engines=bonsai,absl_btree", "-p", "threadcount=3"}).config.threads, 3U);
+  EXPECT_TRUE(accepted({"--engines=bonsai,absl_btree", "--threads=3"}).notes.empty());
+}
+
+TEST_F(Flags, OfALoadMakeOneStep) {
+  const auto load = [this](const Words& words) {
+    RunRequest request;
+    EXPECT_EQ(make(words, load_of_flags, &request).ToString(), "OK");
+    return request;
+  };
+  EXPECT_TRUE(load({}).steps.at(0).load_only);
+  EXPECT_EQ(load({}).steps.size(), 1U);
+  const RunRequest of_files = load({"--engines=dummy", "-P", file("small", "recordcount=7\nfieldlength=2\n")});
+  ASSERT_EQ(of_files.steps.size(), 1U);
+  EXPECT_TRUE(of_files.steps[0].load_only);
+  EXPECT_EQ(of_files.config.records, 7U);
+  EXPECT_FALSE(of_files.config.value_bytes.has_value()) << "the file names its fields";
+  EXPECT_EQ(of_files.steps[0].workload.record_bytes, 20U);
+  EXPECT_EQ(load({"-p", "fieldcount=3", "--value-bytes=9"}).config.value_bytes, 9U) << "a flag wins";
+  EXPECT_TRUE(load({"--workloads=" + file("in.trace", "INSERT 1\n")}).steps.at(0).load_only);
+  refused({"--workloads=" + file("out.trace", "INSERT 1\nREAD 1\n")}, {"trace out", "bonsai-bench run"}, load_of_flags);
+}
+
 TEST_F(Flags, FindWorkloadsByNameAndByPath) {
   for (const char* word : {"b", "workloadb"}) {
     EXPECT_EQ(accepted({std::string("--workloads=") + word}).steps.at(0).workload.name, "b");
@@ -199,7 +232,7 @@ TEST_F(Flags, AreAllInTheManifest) {
   EXPECT_EQ(values.count("flagfile") + values.count("interval_ms") + values.count("gtest_filter"), 0U);
   for (const auto& [name, value] : values) {
     if (name.size() == 1) continue;
-    EXPECT_NE(help_text().find("--" + name), std::string::npos) << name << " is not in --help";
+    EXPECT_NE(every_help().find("--" + name), std::string::npos) << name << " is not in the help";
   }
 }
 

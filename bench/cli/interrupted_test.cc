@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -104,6 +105,32 @@ TEST_F(Interrupted, NoPoolOutlivesTheNextRun) {
   EXPECT_EQ(wait_for_end(), 0) << log();
   EXPECT_NE(log().find("which a run that was killed had left"), std::string::npos) << log();
   EXPECT_EQ(left_behind(), "");
+}
+
+// On a node the next run names what is left, and the command that removes it.
+TEST_F(Interrupted, ThePoolsThatAreLeftOnANodeAreNamed) {
+  const char* daemon = std::getenv("BONSAID");
+  ASSERT_NE(daemon, nullptr) << "set BONSAID to the program";
+  const std::string address = "shm://bench-left-" + std::to_string(::getpid());
+  std::unique_ptr<base::ChildProcess> node;
+  const std::vector<std::string> serve = {daemon, "--folder=" + file("pools"), "--listen=" + address, "--domain=adr"};
+  ASSERT_EQ("OK", base::ChildProcess::start(serve, {.out = file("node")}, &node).ToString());
+  for (base::BoundedWait wait("node.ready", kWaitMsMax); text_of("node").find("ready") == std::string::npos;
+       wait.pause()) {
+    ASSERT_FALSE(wait.expired() || node->ended()) << text_of("node");
+  }
+  std::vector<std::string> day = kDay;
+  day.insert(day.end(), {"--out=" + file("out"), "--pool-dir=" + address});
+  start(day);
+  ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
+  const std::vector<pid_t> children = children_of(child_->pid());
+  ASSERT_EQ(children.size(), 1U);
+  child_->signal(SIGSTOP);  // so that it does not see the end of its child
+  ASSERT_EQ(::kill(children[0], SIGKILL), 0);
+  EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
+  start({"load", "dummy", "--records=100", "--out=" + file("out"), "--pool-dir=" + address});
+  EXPECT_EQ(wait_for_end(), 0) << log();
+  EXPECT_NE(log().find("bonsai remove --pool=" + address + "/bonsai-bench-"), std::string::npos) << log();
 }
 
 TEST_F(Interrupted, UnderNohupAHangUpIsNoReasonToEnd) {

@@ -12,6 +12,7 @@
 #include "bench/cli/command.h"
 #include "bench/cli/flag_reader.h"
 #include "bench/driver/engine_apart.h"
+#include "bench/engines/bonsai.h"
 #include "bench/engines/pool_place.h"
 #include "bench/pages/output_directory.h"
 #include "bench/report/terminal.h"
@@ -149,6 +150,10 @@ void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_
                             const std::function<void(const std::string& text)>& note) {
   for (const std::string& path : PoolPlace::remove_abandoned(pool_dir, out_dir)) {
     note("removed " + path + ", which a run that was killed had left");
+  }
+  for (const PoolOnNodes& pool : pools_on_nodes(pool_dir)) {
+    note("another run has " + pool.path + (pool.owner.empty() ? "" : ", owner " + pool.owner) +
+         "; if it was killed: bonsai remove --pool=" + pool.path);
   }
 }
 

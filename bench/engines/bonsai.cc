@@ -4,6 +4,7 @@
 #include "bench/engines/bonsai.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,17 +31,29 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
   return (bytes + 0x1fffff) & ~uint64_t{0x1fffff};
 }
 
-// One target at each address, for example "shm://a,shm://b", under a new name.
-std::string remote_path(const std::string& addresses) {
-  const std::string name = "/bonsai-bench-" + std::to_string(base::fresh_seed());
-  std::string path;
-  for (size_t begin = 0; begin <= addresses.size();) {
-    const size_t comma = std::min(addresses.find(',', begin), addresses.size());
-    std::string address = addresses.substr(begin, comma - begin);
+constexpr const char* kNameBase = "bonsai-bench-";
+
+bool is_remote(const std::string& pool_dir) { return pool_dir.find("://") != std::string::npos; }
+
+// Of "shm://a,shm://b/" shm://a and shm://b.
+std::vector<std::string> addresses_of(const std::string& pool_dir) {
+  std::vector<std::string> addresses;
+  for (size_t begin = 0; begin <= pool_dir.size();) {
+    const size_t comma = std::min(pool_dir.find(',', begin), pool_dir.size());
+    std::string address = pool_dir.substr(begin, comma - begin);
     while (address.ends_with('/')) address.pop_back();
-    path += (path.empty() ? "" : ",") + address + name;
+    addresses.push_back(std::move(address));
     begin = comma + 1;
   }
+  return addresses;
+}
+
+// One target at each address, under a new name.
+std::string remote_path(const std::string& pool_dir) {
+  const std::string name = kNameBase + std::to_string(base::fresh_seed());
+  std::string path;
+  for (const std::string& address : addresses_of(pool_dir))
+    path.append(path.empty() ? "" : ",").append(address).append("/" + name);
   return path;
 }
 
@@ -66,7 +79,7 @@ class BonsaiEngine final : public Engine {
     if (options.wait_ms_max != 0) store.stall_ms_max = store.fabric_wait_ms_max = options.wait_ms_max;
     store.log_sink = admin::log_line;
     if (variant_.change != nullptr) variant_.change(&store);
-    if (options.pool_dir.find("://") != std::string::npos) {
+    if (is_remote(options.pool_dir)) {
       path_ = remote_path(options.pool_dir);
       const Status status = variant_.open(store, store.test, path_, &db_);
       if (!status.ok()) path_.clear();
@@ -182,6 +195,24 @@ class BonsaiEngine final : public Engine {
 };
 
 }  // namespace
+
+std::vector<PoolOnNodes> pools_on_nodes(const std::string& pool_dir) {
+  std::map<std::string, PoolOnNodes> by_name;
+  if (!is_remote(pool_dir)) return {};
+  for (const std::string& address : addresses_of(pool_dir)) {
+    std::vector<PoolInfo> pools;
+    if (!List(address, &pools).ok()) continue;
+    for (const PoolInfo& each : pools) {
+      if (!each.name.starts_with(kNameBase)) continue;
+      PoolOnNodes& pool = by_name[each.name];
+      pool.path.append(pool.path.empty() ? "" : ",").append(address).append("/" + each.name);
+      if (pool.owner.empty()) pool.owner = each.owner;
+    }
+  }
+  std::vector<PoolOnNodes> found;
+  for (auto& [name, pool] : by_name) found.push_back(std::move(pool));
+  return found;
+}
 
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant) {
   return std::make_unique<BonsaiEngine>(variant);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/engines/engine.h"
 #include "bonsai/db.h"
@@ -30,6 +31,14 @@ struct BonsaiVariant {
   OpenStore open = OpenForTest;
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
+
+// A pool of a run on the nodes of an EngineOptions::pool_dir.
+struct PoolOnNodes {
+  std::string path;   // as `bonsai --pool` takes it
+  std::string owner;  // PoolInfo::owner
+};
+// Those that are there: of runs that were killed, and of runs that go on. A node that does not answer has none.
+[[nodiscard]] std::vector<PoolOnNodes> pools_on_nodes(const std::string& pool_dir);
 
 }  // namespace bonsai::bench
 

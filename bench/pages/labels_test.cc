@@ -97,7 +97,7 @@ const std::vector<Label> kLabels = {
      [](Results* results) {
        for (RunResult& run : results->runs) run.threads = run.engine == "std_map" ? 1 : 4;
      },
-     {"; 4 threads, but 1 for std_map"}},
+     {"; UNEQUAL threads: compare those that took as many", ">bonsai, 4 threads<", ">std_map, 1 thread<"}},
     {"Repeated",
      [](Results* results) {
        results->runs[0].repeats_ops_per_s = {1e6, 1.5e6, 2e6};

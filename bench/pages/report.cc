@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "base/status_macros.h"
@@ -203,6 +204,8 @@ class RunReport {
       bar.absent = why_absent(engine, workload);
       return bar;
     }
+    const auto threads = run->at("threads").get<unsigned>();
+    if (threads_differ(workload)) bar.label += ", " + threads_text(threads);
     bar.outlined = run->at("durability").is_null();
     bar.value = run->at("throughput_ops_per_s").get<double>();
     if (const Json& repeats = run->at("repeats_ops_per_s"); repeats.size() > 1) {
@@ -210,8 +213,8 @@ class RunReport {
       bar.spread = {*std::min_element(rates.begin(), rates.end()), *std::max_element(rates.begin(), rates.end())};
     }
     bar.tip = engine + ", " + workload_title(workload) + ": " + short_number(*bar.value) + " operations/s, " +
-              std::to_string(run->at("threads").get<unsigned>()) + " thread(s), " +
-              text_or(run->at("durability"), "volatile") + ", medium " + text_or(run->at("medium"), "not reported");
+              threads_text(threads) + ", " + text_or(run->at("durability"), "volatile") + ", medium " +
+              text_or(run->at("medium"), "not reported");
     return bar;
   }
 
@@ -231,18 +234,21 @@ class RunReport {
     return out + "</div>\n";
   }
 
-  // Engines that took fewer threads than others in the same workload.
-  [[nodiscard]] std::string threads_note(const std::string& workload) const {
-    unsigned most = 0;
-    for (const Json& run : runs_) most = std::max(most, run.at("threads").get<unsigned>());
-    std::string single;
+  static std::string threads_text(unsigned threads) {
+    return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  }
+
+  // Whether engines took fewer threads than others in the same workload.
+  [[nodiscard]] bool threads_differ(const std::string& workload) const {
+    std::set<unsigned> taken;
     for (const std::string& engine : engines_) {
-      const Json* run = find(engine, workload);
-      if (run == nullptr || run->at("threads").get<unsigned>() == most) continue;
-      single += (single.empty() ? "" : ", ") + engine;
+      if (const Json* run = find(engine, workload)) taken.insert(run->at("threads").get<unsigned>());
     }
-    if (single.empty() || most == 1) return {};
-    return "; " + std::to_string(most) + " threads, but 1 for " + single;
+    return taken.size() > 1;
+  }
+
+  [[nodiscard]] std::string threads_note(const std::string& workload) const {
+    return threads_differ(workload) ? "; UNEQUAL threads: compare those that took as many" : "";
   }
 
   // Engines whose medium is emulated.

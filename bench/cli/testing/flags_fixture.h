@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cli/command.h"
 #include "bench/cli/flag_reader.h"
 #include "bench/cli/flags.h"
 #include "testing/scratch.h"
@@ -19,6 +20,13 @@
 namespace bonsai::bench {
 
 using Words = std::vector<std::string>;
+
+// The help of every command.
+inline std::string every_help() {
+  std::string text;
+  for (const Command& each : Registered<Command>::all()) text += help_text(each);
+  return text;
+}
 
 class Flags : public ::testing::Test {
  protected:

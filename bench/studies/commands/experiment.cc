@@ -166,51 +166,66 @@ std::string listed() {
   return "experiments\n" + align(rows, 2);
 }
 
-constexpr const char* kUse =
-    "  bonsai-bench experiment NAME [flags]   measure a figure of a paper, a goal of the project, or a group of them\n";
+constexpr const char* kUse = R"(  bonsai-bench experiment NAME [flags]
+      measure a figure of a paper, a goal of the project, or a group of them
+)";
 
 constexpr const char* kExamples = R"(  bonsai-bench experiment speed --repeat=5
-      Every line of the goals (docs/design.md, section 6) against absl::btree_map: 10 M records of 8 + 8 bytes,
-      2 threads, sessions of 32 operations, five rounds in which the stores take turns. Prints ratios with their floors
-      and goals, memory and writes. Obeys --records, --operations, --threads and --depth. speed-strings: the same with
-      24-byte keys and 100-byte values.
+      Every line of the goals (docs/design.md, section 6) against
+      absl::btree_map: 10 M records of 8 + 8 bytes, 2 threads, sessions of 32
+      operations, five rounds in which the stores take turns. Prints ratios with
+      their floors and goals, memory and writes. Obeys --records, --operations,
+      --threads and --depth. speed-strings: the same with 24-byte keys and
+      100-byte values.
   bonsai-bench experiment index-technique --scale=paper --out=results/paper
-      A figure of a paper with as much data as there; writes its table, its picture and a section of
-      results/paper/report.html.
+      A figure of a paper with as much data as there; writes its table, its
+      picture and a section of results/paper/report.html.
   bonsai-bench experiment pipelining-gets --scale=paper
-      Throughput by operations in flight, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
-      pipelining-mix: the same with updates. pipelining-ways: none, within a get, and between gets by coroutines or
-      by groups, with and without metadata.
+      Throughput by operations in flight, 1 to 1,024, on modelled NVM beside a
+      store in DRAM; a quarter of an hour. pipelining-mix: the same with
+      updates. pipelining-ways: none, within a get, and between gets by
+      coroutines or by groups, with and without metadata.
   bonsai-bench experiment kiwi --repeat=3
-      KiWi's evaluation, all figures, Bonsai beside the maps of the paper: gets, updates and scans alone and side by
-      side, lengths of scans, memory, ordered inserts; then what scanner and updater cost each other, 12 threads per
-      processor.
-      One figure alone: experiment kiwi-order.
+      KiWi's evaluation, all figures, Bonsai beside the maps of the paper: gets,
+      updates and scans alone and side by side, lengths of scans, memory,
+      ordered inserts; then what scanner and updater cost each other, 12 threads
+      per processor. One figure alone: experiment kiwi-order.
   bonsai-bench experiment offloading
-      Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
-      by skew and by the size of the log.
+      Updates merged in bnodes and written out of place, against updates in
+      place, on modelled NVM; the write reduction by skew and by the size of the
+      log.
   bonsai-bench experiment put-tails
-      Percentiles of single puts beside full offloading, and what they waited for by the store's counters.
+      Percentiles of single puts beside full offloading, and what they waited
+      for by the store's counters.
   bonsai-bench experiment write-amplification
-      Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
+      Media bytes per user byte against NVM bytes per record, by the size of the
+      log. Also log-packing, value-staging.
   bonsai-bench experiment synthesis
-      Other systems' protocols (RACE-, RCuckoo-, Sherman-like) under YCSB with up to 36 threads, in virtual time on
-      modelled devices: rates, costs of an operation, and which orders of them no parameter of the model changes. Obeys
-      --records, --operations, --threads and --depth (coroutines a thread). With --scale=paper 0.3 GB, 18.75 M
-      records: each system is filled once for each form of keys, without a model of time, and of each cell 50,000
-      operations are measured (20,000 over the model's parameters; of E a tenth), loads as the last inserts of the fill.
+      Other systems' protocols (RACE-, RCuckoo-, Sherman-like) under YCSB with
+      up to 36 threads, in virtual time on modelled devices: rates, costs of an
+      operation, and which orders of them no parameter of the model changes.
+      Obeys --records, --operations, --threads and --depth (coroutines a
+      thread). With --scale=paper 0.3 GB, 18.75 M records: each system is filled
+      once for each form of keys, without a model of time, and of each cell
+      50,000 operations are measured (20,000 over the model's parameters; of E a
+      tenth), loads as the last inserts of the fill.
   bonsai-bench experiment rcuckoo
-      RCuckoo against RACE as their draft has it: round trips, messages and bytes by how full the table is, and more.
+      RCuckoo against RACE as their draft has it: round trips, messages and
+      bytes by how full the table is, and more.
   bonsai-bench experiment melt
-      MELT's figures 9-1 to 9-24 by name (melt-9-2), serial or concurrent, memory, pacing, parameters of hash maps.
+      MELT's figures 9-1 to 9-24 by name (melt-9-2), serial or concurrent,
+      memory, pacing, parameters of hash maps.
   bonsai-bench experiment all --scale=small --out=results/all
-      Everything, into one report. Results of the same commit and flags that exist already are not measured again.
+      Everything, into one report. Results of the same commit and flags that
+      exist already are not measured again.
 )";
 
 constexpr const char* kFlags = R"(
-The experiment (beside --records, --operations, --threads, --depth, --repeat and --out)
-  --scale=SIZE          data of an experiment: trial (a moment, only to see that it works), small (seconds) or
-                        paper (as much as the paper or the goal has)                 [small]
+The experiment (beside --records, --operations, --threads, --depth,
+--repeat and --out of bonsai-bench help run)
+  --scale=SIZE          data of an experiment: trial (a moment, only to see that
+                        it works), small (seconds) or paper (as much as the
+                        paper or the goal has) [small]
 )";
 
 const Registered<Command> kCommand("studies/experiment", []() -> std::vector<Command> {

@@ -50,35 +50,44 @@ int run_words(const std::vector<std::string>& words) {
   return serve(request, catch_interrupts());
 }
 
-constexpr const char* kUse =
-    "  bonsai-bench fabric --serve=ADDR [--once]   be the far side of the experiment `fabric`, for another node\n";
+constexpr const char* kUse = R"(  bonsai-bench fabric --serve=ADDR [--once]
+      be the far side of the experiment `fabric`, for another node
+)";
 
 constexpr const char* kExamples = R"(  bonsai-bench experiment fabric
-      Times and rates of READ, WRITE, CAS, FAA and SEND by size, batch and depth: on shm between two processes, on sim
-      in virtual time, and on this machine's RDMA device, beside perftest, if it has one.
+      Times and rates of READ, WRITE, CAS, FAA and SEND by size, batch and
+      depth: on shm between two processes, on sim in virtual time, and on this
+      machine's RDMA device, beside perftest, if it has one.
   bonsai-bench fabric --serve=10.0.0.2:7000        on one node, and on the other
-  bonsai-bench experiment fabric --peer=10.0.0.2:7000 --sizes=64,4096 --depths=1,16
-      Between two machines. scripts/fabric-bench.sh does that in two virtual machines with Soft-RoCE.
+  bonsai-bench experiment fabric --peer=10.0.0.2:7000 --sizes=64,4096
+      Between two machines. scripts/fabric-bench.sh does that in two virtual
+      machines with Soft-RoCE.
 )";
 
 constexpr const char* kFlags = R"(
-The experiment fabric (beside --repeat, of which the default is 9 here, and --out)
-  --providers=LIST      of shm, sim and verbs                                        [all that this machine has]
-  --peer=ADDR           the far side is there: HOST:PORT of an RDMA network, or FOLDER/NAME for shm
-                                                                                     [one is started here]
-  --requests=LIST       of read, write, cas, faa, send                               [all]
-  --sizes=LIST          bytes of a request                                           [64,512,4096,32768]
-  --batches=LIST        requests in one doorbell                                     [1,8,32]
-  --depths=LIST         doorbells at once                                            [1,4,16]
-                        Each request is measured alone in each size; in the smallest one with each batch, with each
-                        depth, and with both at their largest.
-  --cell-ms=N           of each measurement              [20 on shm, 200 on verbs, 0.1 of virtual time on sim]
-  --waits=HOW           poll: without end; block: at once, woken by the device. verbs and perftest  [poll]
-  --device=NAME         the RDMA device                                              [found]
-  --perftest=BOOL       run ib_read_lat and the like at both ends, taking turns      [true]
+The experiment fabric (beside --repeat, of which the default is 9 here, and
+--out)
+  --providers=LIST      of shm, sim and verbs [all that this machine has]
+  --peer=ADDR           the far side is there: HOST:PORT of an RDMA network, or
+                        FOLDER/NAME for shm [one is started here]
+  --requests=LIST       of read, write, cas, faa, send [all]
+  --sizes=LIST          bytes of a request [64,512,4096,32768]
+  --batches=LIST        requests in one doorbell [1,8,32]
+  --depths=LIST         doorbells at once [1,4,16]
+                        Each request is measured alone in each size; in the
+                        smallest one with each batch, with each depth, and with
+                        both at their largest.
+  --cell-ms=N           of each measurement [20 on shm, 200 on verbs, 0.1 of
+                        virtual time on sim]
+  --waits=HOW           poll: without end; block: at once, woken by the device.
+                        verbs and perftest [poll]
+  --device=NAME         the RDMA device [found]
+  --perftest=BOOL       run ib_read_lat and the like at both ends, taking turns
+                        [true]
 Its far side, bonsai-bench fabric (beside --waits and --device)
-  --serve=ADDR          the address to serve, as for --peer. Every node of that network may then read and write memory
-                        of this program's own and start perftest, and no more.
+  --serve=ADDR          the address to serve, as for --peer. Every node of that
+                        network may then read and write memory of this program's
+                        own and start perftest, and no more.
   --once                end when the first node disconnects
 )";
 

@@ -159,7 +159,7 @@ TEST_F(StudyFlags, AreAmongOursAndInTheHelp) {
   }
   for (const auto& [name, value] : values) {
     if (name.size() == 1) continue;
-    EXPECT_NE(help_text().find("--" + name), std::string::npos) << name << " is not in --help";
+    EXPECT_NE(every_help().find("--" + name), std::string::npos) << name << " is not in the help";
   }
   refused({"--flagfile=x"}, {"unknown flag", "--records", "--rate-step"});
   for (const char* flag : {"--rate-first", "--samples"}) {

@@ -28,7 +28,7 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) { expect_refusal
 INSTANTIATE_TEST_SUITE_P(
     Studies, BadCommandLines,
     ::testing::Values(
-        BadLine{"walk", "unknown command 'walk'", "run, report, list, experiment, fabric and sweep"},
+        BadLine{"walk", "unknown command 'walk'", "run, load, report, list, experiment, fabric and sweep"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
         BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
         BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},

@@ -99,24 +99,29 @@ int run_words(const std::vector<std::string>& words) {
   return run_session_of(request, catch_interrupts());
 }
 
-constexpr const char* kUse =
-    "  bonsai-bench sweep [flags]   throughput, latency, energy and memory by target rate and threads, as MELT\n";
+constexpr const char* kUse = R"(  bonsai-bench sweep [flags]
+      throughput, latency, energy and memory by target rate and threads, as MELT
+)";
 
-constexpr const char* kExamples =
-    R"(  bonsai-bench sweep --engines=hopscotch,libcuckoo --workloads=a,c --key=string --value-bytes=100 --hash=city
-      Threads 1 to one per processor, 1 M/s, 2 M/s, ... until a rate is not held: five samples of 30 s each. The
-      same command continues where it was interrupted.
+constexpr const char* kExamples = R"(  bonsai-bench sweep --engines=hopscotch,libcuckoo --workloads=a,c --key=string
+      Threads 1 to one per processor, 1 M/s, 2 M/s, ... until a rate is not
+      held: five samples of 30 s each. The same command continues where it was
+      interrupted.
 )";
 
 constexpr const char* kFlags = R"(
-The sweep (beside --engines, --workloads, --records, --threads, the highest number, --interval-ms, here 25, --seconds of
-a sample, here 30, and --out)
-  --rate-first=N        lowest target, operations per second                         [1000000]
-  --rate-step=N         distance between targets                                     [1000000]
-  --rate-max=N          highest target; 0 = until the mean of a target's samples misses it by 2 %   [0]
-  --samples=N           of each target, each on a fresh store                        [5]
-  --idle-seconds=N      rest before each sample, to know the machine's idle power; not without energy counters [5]
-  DIR/samples.csv, samples.json: a line per sample (docs/results.md)
+The sweep (beside --engines, --workloads, --records, --threads, the highest
+number, --interval-ms, here 25, --seconds of a sample, here 30, and --out, all
+of bonsai-bench help run)
+  --rate-first=N        lowest target, operations per second [1000000]
+  --rate-step=N         distance between targets [1000000]
+  --rate-max=N          highest target; 0 = until the mean of a target's samples
+                        misses it by 2 % [0]
+  --samples=N           of each target, each on a fresh store [5]
+  --idle-seconds=N      rest before each sample, to know the machine's idle
+                        power; not without energy counters [5]
+  DIR/samples.csv       a line per sample (docs/results.md)
+  DIR/samples.json      the same
 )";
 
 const Registered<Command> kCommand("studies/sweep", []() -> std::vector<Command> {
