@@ -386,12 +386,30 @@ Status GroupTarget::check_first_words(const Member& source) const {
   return Status::OK();
 }
 
+// Where the others that are named agree, the source may be damaged. What was in flight at the end of the last owner may
+// be on any of them, line by line.
+Status GroupTarget::outvote_source(const Member& source) const {
+  std::vector<LinkTarget*> named = {link_->target(*source.number)};
+  for (const Member& member : members_) {
+    if (member.is_named && &member != &source) named.push_back(link_->target(*member.number));
+  }
+  if (named.size() < 3) return Status::OK();
+  ResyncResult result;
+  BONSAI_RETURN_IF_ERROR(outvote(&link_->reads(), &link_->writes(), named, bytes_, link_->limit_ms(), &result));
+  if (result.written != 0) {
+    tell(source.name.text + " got " + std::to_string(result.written) +
+         " bytes that more members hold: they were being written when the last owner ended, or its own were damaged");
+  }
+  return Status::OK();
+}
+
 // Equal pages that say so prove that all members hold the same. Else every other one gets the bytes of one that
 // holds all that was acknowledged: what was not acknowledged may be on some of them.
 Status GroupTarget::make_all_equal() {
   if (are_known_equal()) return check_equal();
   const Member* source = nullptr;
   BONSAI_RETURN_IF_ERROR(choose_source(&source));
+  BONSAI_RETURN_IF_ERROR(outvote_source(*source));
   LinkTarget* const from = link_->target(*source->number);
   for (const Member& member : members_) {
     if (!member.number || &member == source) continue;

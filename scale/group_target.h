@@ -85,6 +85,7 @@ class GroupTarget final : public Target {
   [[nodiscard]] Status check_equal() const;
   Status choose_source(const Member** source) const;
   [[nodiscard]] Status check_first_words(const Member& source) const;
+  Status outvote_source(const Member& source) const;
   Status make_all_equal();
   Status write_page(membership::MemberSet in_sync, membership::MemberSet to);
   [[nodiscard]] bool is_unfinished() const;

@@ -348,6 +348,21 @@ TEST_F(GroupTest, AReplacedFileIsNoSource) {
   }
 }
 
+// After an end without a word damage of one member is not what the others are made equal to.
+TEST_F(GroupTest, DamageOfOneMemberIsOutvoted) {
+  create();
+  for (size_t node = 0; node < 3; ++node) nodes_[node].end();
+  close();
+  for (size_t node = 0; node < 3; ++node) {
+    std::fstream file(nodes_.file(node, "p"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(kCarriedAt + node * 64)).put('\7');
+  }
+  for (size_t node = 0; node < 3; ++node) nodes_[node].start();
+  ASSERT_EQ("OK", open().ToString());
+  EXPECT_NE(take_notes().find("got 64 bytes that more members hold"), std::string::npos);
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(word_of(i / 3, kCarriedAt + i % 3 * 64), 0U) << i;
+}
+
 // It was away when the store was opened, so its pool is another owner's yet.
 TEST_F(GroupTest, AMemberThatWasAwayAtTheOpeningJoins) {
   create();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the bytes of one member of a group those of another: compares them piece by piece, and writes what differs.
+// Makes the bytes of members of a group equal: compares them piece by piece, and writes what differs.
 #ifndef BONSAI_SCALE_RESYNC_H_
 #define BONSAI_SCALE_RESYNC_H_
 
@@ -15,6 +15,12 @@ namespace bonsai::scale {
 struct ResyncResult {
   uint64_t compared = 0, written = 0;  // bytes
 };
+
+// Gives the first member, durably, each line of `bytes` that more of the members hold than hold its own: damage that
+// one member has is not what others are made equal to. Requires: as make_equal(); each line is one that a crash may
+// have left on any of the members (docs/nodes.md). Errors: as make_equal().
+Status outvote(ReadLanes* reads, WriteLanes* writes, Members members, uint64_t bytes, uint64_t limit_ms,
+               ResyncResult* result);
 
 // Makes the first `bytes` bytes of `to` equal to those of `from`, durably. It reads them of both. Requires: both are
 // connected, and nobody writes to either meanwhile; the result of an earlier one may be continued by another call.
