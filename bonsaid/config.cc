@@ -87,6 +87,7 @@ constexpr Setting kSettings[] = {
     {"secret_file", Kind::kText,
      [](const std::string& text, Config* c) { return c->secret_file = text, Status::OK(); }},
     {"open_to_all", Kind::kBool, [](const std::string& text, Config* c) { return set_bool(text, &c->open_to_all); }},
+    {"metrics", Kind::kText, [](const std::string& text, Config* c) { return c->metrics = text, Status::OK(); }},
     {"medium", Kind::kText, [](const std::string& text, Config* c) { return set_medium(text, &c->test); }},
     {"litmus_ms", Kind::kNumber, [](const std::string& text, Config* c) { return set_litmus(text, &c->litmus_ms); }},
 };
@@ -207,6 +208,7 @@ std::string fixed_settings_that_differ(const Config& a, const Config& b) {
   add(a.listen != b.listen, "listen");
   add(a.domain != b.domain, "domain");
   add(a.test.medium != b.test.medium || a.test.shadow_drops_flushes != b.test.shadow_drops_flushes, "medium");
+  add(a.metrics != b.metrics, "metrics");
   add(a.litmus_ms != b.litmus_ms, "litmus_ms");
   return names;
 }

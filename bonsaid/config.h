@@ -30,7 +30,8 @@ struct Config {
   rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;
   std::string secret_file;  // empty: none
   bool open_to_all = false;
-  TestOptions test;  // the test medium, and whether a shadow drops flushes
+  TestOptions test;     // the test medium, and whether a shadow drops flushes
+  std::string metrics;  // the address of metrics::Service; empty: none
   uint64_t litmus_ms = 250;
 };
 

@@ -60,7 +60,7 @@ TEST_F(ConfigTest, TheExampleNamesEverySetting) {
 
 TEST_F(ConfigTest, EverySettingIsReadAndFlagsWin) {
   ASSERT_EQ("OK", read("folder = '/a'\nlisten = ['shm://n', 'rdma://10.0.0.1:7471']\ndomain = 'eadr'\n"
-                       "secret_file = '/s'\nmedium = 'emulator'\nlitmus_ms = 7\n")
+                       "secret_file = '/s'\nmedium = 'emulator'\nlitmus_ms = 7\nmetrics = '9122'\n")
                       .ToString());
   EXPECT_EQ(config_.folder, "/a");
   ASSERT_EQ(config_.listen.size(), 2u);
@@ -70,6 +70,8 @@ TEST_F(ConfigTest, EverySettingIsReadAndFlagsWin) {
   EXPECT_EQ(config_.secret_file, "/s");
   EXPECT_EQ(config_.test.medium, TestMedium::kEmulator);
   EXPECT_EQ(config_.litmus_ms, 7u);
+  EXPECT_EQ(config_.metrics, "9122");
+  EXPECT_EQ(fixed_settings_that_differ(config_, Config()), "folder, listen, domain, medium, metrics, litmus_ms");
   EXPECT_EQ("OK", check(config_).ToString());
   ASSERT_TRUE(set("listen", "shm://other", &config_).ok());
   ASSERT_EQ(config_.listen.size(), 1u) << "a flag replaces the list";

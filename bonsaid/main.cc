@@ -24,7 +24,9 @@
 #include "base/with_memory.h"
 #include "bonsai/c.h"
 #include "bonsaid/config.h"
+#include "bonsaid/metrics.h"
 #include "bonsaid/service.h"
+#include "metrics/service.h"
 
 DEFINE_string(config, "", "FILE|settings, as in conf/bonsaid.toml; flags win over it");
 DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device; made if it is missing");
@@ -34,6 +36,8 @@ DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must have
 DEFINE_bool(open_to_all, false, "|serve other machines without a secret");
 DEFINE_string(medium, "auto",
               "auto|shadow|shadow-without-flushes|emulator|how bytes are written; all but auto are for tests");
+DEFINE_string(metrics, "",
+              "ADDRESS|serve metrics to Prometheus at PORT or 127.0.0.1:PORT, or at HOST:PORT to other machines");
 DEFINE_uint64(litmus_ms, 250, "N|how long each of the four tests of a fabric at the start takes");
 
 namespace bonsai::bonsaid {
@@ -88,7 +92,7 @@ Status config_of_flags(Config* config) {
 }
 
 // The folder's pools and their owners, in one line.
-std::string state_text(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
+std::string state_text(const Config& config, const Services& services) {
   std::map<std::string, std::string> pools;
   std::error_code ignored;
   // An iterator of std::filesystem would end the program when memory runs out.
@@ -97,8 +101,8 @@ std::string state_text(const Config& config, const std::vector<std::unique_ptr<S
     pools[name] = "free";
   }
   for (const auto& service : services) {
-    for (const auto& [name, owner] : service->owners()) {
-      pools[name] = "owned over " + service->address().scheme + " by " + owner;
+    for (const auto& [name, owned] : service->report().pools) {
+      pools[name] = "owned over " + service->address().scheme + " by " + owned.owner;
     }
   }
   std::string text;
@@ -115,8 +119,6 @@ sigset_t awaited_signals() {
   sigaddset(&signals, SIGHUP);
   return signals;
 }
-
-using Services = std::vector<std::unique_ptr<Service>>;
 
 // Raises the limit of descriptors to its maximum, because each owner takes some.
 void raise_limit_of_descriptors() {
@@ -221,7 +223,7 @@ Status serve(const Config& config) {
   std::unique_ptr<rdma::Secret> secret;
   BONSAI_RETURN_IF_ERROR(load_secret(config, &secret));
   BONSAI_RETURN_IF_ERROR(make_folder(config.folder));
-  std::vector<std::unique_ptr<Service>> services;
+  Services services;
   const auto owners = std::make_shared<scale::PoolOwners>(config.folder);
   for (const Address& address : config.listen) {
     std::unique_ptr<Service>& service = services.emplace_back();
@@ -229,9 +231,16 @@ Status serve(const Config& config) {
     if (!status.ok()) return status;
     LOG(INFO) << address.text() << ": " << service->text();
   }
+  std::unique_ptr<metrics::Service> metrics;
+  if (!config.metrics.empty()) {
+    metrics::Sources sources = {std::make_shared<NodeMetrics>(config, services)};
+    BONSAI_RETURN_IF_ERROR(metrics::Service::start(config.metrics, std::move(sources), &metrics));
+  }
   LOG(INFO) << "ready: serves " << config.folder << ", domain " << rdma::domain_name(config.domain)
-            << (config.secret_file.empty() ? ", without a secret" : ", with a secret");
+            << (config.secret_file.empty() ? ", without a secret" : ", with a secret")
+            << (metrics != nullptr ? ", metrics at " + metrics->url() : "");
   watch(config, services);
+  metrics.reset();
   services.clear();
   LOG(INFO) << "stopped";
   return Status::OK();

@@ -77,9 +77,9 @@ void Service::run() {
 
 Status Service::serve() {
   Status served = server_->serve(kServeMs);
-  std::map<std::string, std::string> owners = server_->owners();
+  scale::PoolServer::Report report = server_->report();
   const std::lock_guard lock(mutex_);
-  owners_ = std::move(owners);
+  report_ = std::move(report);
   return served;
 }
 
@@ -88,9 +88,9 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::map<std::string, std::string> Service::owners() const {
+scale::PoolServer::Report Service::report() const {
   const std::lock_guard lock(mutex_);
-  return owners_;
+  return report_;
 }
 
 }  // namespace bonsai::bonsaid

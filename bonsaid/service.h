@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,8 +35,8 @@ class Service {
   [[nodiscard]] const Address& address() const { return address_; }
   // The fabric, and the result of its check; one line.
   [[nodiscard]] const std::string& text() const { return text_; }
-  // Pools that have owners, as scale::PoolServer::owners().
-  [[nodiscard]] std::map<std::string, std::string> owners() const;
+  // As scale::PoolServer::report(), a moment ago.
+  [[nodiscard]] scale::PoolServer::Report report() const;
   // As scale::PoolServer::take_notes().
   [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // As scale::PoolServer::admit_by().
@@ -62,9 +61,11 @@ class Service {
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> dropped_{0}, unserved_{0};
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> owners_;  // under the mutex: the latest owners that the thread has read
+  scale::PoolServer::Report report_;  // under the mutex: the latest one of the thread
   base::Thread thread_;
 };
+
+using Services = std::vector<std::unique_ptr<Service>>;
 
 }  // namespace bonsai::bonsaid
 

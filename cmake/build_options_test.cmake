@@ -33,7 +33,7 @@ without(no_zlib ZLIB)
 configure(library -D BUILD_TESTING=OFF -D BONSAI_PROGRAMS=OFF ${no_test_packages} ${no_program_packages} ${no_zlib})
 
 file(STRINGS ${scratch}/library/CMakeCache.txt cached)
-foreach(package GLOG TOMLPLUSPLUS BENCH_ROCKSDB BENCH_LMDB)
+foreach(package GLOG PROMETHEUS TOMLPLUSPLUS BENCH_ROCKSDB BENCH_LMDB)
   if(cached MATCHES "${package}_FOUND")
     message(FATAL_ERROR "${package} is looked for where the library alone is built")
   endif()

@@ -30,6 +30,11 @@ Attachment Attachments::find(uint32_t node) const {
   return found != known_.end() ? found->second.attachment : Attachment();
 }
 
+size_t Attachments::count() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
 bool Attachments::Known::is_settled(uint64_t now_ns) const {
   return now_ns > admitted_ns && now_ns - admitted_ns > kConnectingNs;
 }

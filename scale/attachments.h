@@ -10,6 +10,7 @@
 #ifndef BONSAI_SCALE_ATTACHMENTS_H_
 #define BONSAI_SCALE_ATTACHMENTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,7 @@ class Attachments {
   Status admit(const rdma::Hello& other);
   // That of a connected number.
   [[nodiscard]] Attachment find(uint32_t node) const;
+  [[nodiscard]] size_t count() const;
   // Forgets those that have left. To be called now and then. It holds no lock while it asks: who asks may close
   // connections, and wait for a thread that is in admit(). Requires: one call at a time.
   void keep(const std::function<bool(uint32_t node)>& is_connected);

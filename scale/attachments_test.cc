@@ -30,7 +30,9 @@ TEST(AttachmentsTest, ANumberIsThatOfOneLinkUntilItHasLeft) {
     base::sleep_ms(20'000);
     keep(true);
     EXPECT_TRUE(attachments.admit(hello_of(1, 6)).IsBusy()) << "it is connected";
+    EXPECT_EQ(attachments.count(), 2U);
     keep(false);
+    EXPECT_EQ(attachments.count(), 0U);
     EXPECT_TRUE(attachments.admit(hello_of(1, 6)).ok());
     EXPECT_TRUE(attachments.admit(hello_of(1, 5)).IsBusy());
   });

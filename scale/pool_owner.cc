@@ -302,6 +302,12 @@ uint64_t PoolOwner::unseen_ns() const {
   return granted_ns_ == 0 ? UINT64_MAX : base::boot_ns() - granted_ns_;
 }
 
+uint64_t PoolOwner::lease_left_ns() const {
+  const std::lock_guard lock(mutex_);
+  const uint64_t now_ns = base::boot_ns(), until_ns = register_.lease_until_ns();
+  return register_.record().session.is_nobody() || until_ns <= now_ns ? 0 : until_ns - now_ns;
+}
+
 PoolOwners::PoolOwners(std::string folder) : folder_(std::move(folder)), started_ns_(base::boot_ns()) {}
 
 std::shared_ptr<PoolOwner> PoolOwners::make(const std::string& pool) const {

@@ -90,6 +90,8 @@ class PoolOwner {
   [[nodiscard]] bool has_record() const;
   // The time since the owner was seen; UINT64_MAX: not since this object was made.
   [[nodiscard]] uint64_t unseen_ns() const;
+  // The time until another session may have the pool; 0: now.
+  [[nodiscard]] uint64_t lease_left_ns() const;
 
  private:
   Status read_slots(std::array<membership::Slot, membership::kSlots>* slots) const;

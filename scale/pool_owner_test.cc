@@ -113,10 +113,13 @@ TEST_F(PoolOwnerTest, WhoLeavesIsNotWaitedFor) {
     const auto owner = fresh();
     owner->begin_new();
     take(owner.get(), {kA, 1, 1});
+    EXPECT_GT(owner->lease_left_ns(), 0U);
+    EXPECT_LE(owner->lease_left_ns(), kLease);
     EXPECT_EQ(owner->leave({kB, 1, 1}).answer, Answer::kReplaced);
     EXPECT_EQ(owner->leave({kA, 1, 1}).answer, Answer::kAgain);
     ASSERT_EQ("OK", owner->persist().ToString());
     EXPECT_EQ(owner->holder(), "");
+    EXPECT_EQ(owner->lease_left_ns(), 0U);
     const auto restarted = fresh();
     ASSERT_EQ("OK", restarted->load().ToString());
     take(restarted.get(), {kB, 2, 1});

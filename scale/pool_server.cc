@@ -170,6 +170,8 @@ PoolServer::Pool* PoolServer::pool_of(const rdma::FlushRequest::Range& range) {
 rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> ranges,
                                     const rdma::FlushAgent::Asked& asked) {
   using Result = rdma::FlushResult;
+  ++counted_.flush_requests;
+  for (const auto& range : ranges) counted_.flushed_bytes += range.bytes;
   if (ranges.empty()) return Result::kDone;
   Pool* const pool = pool_of(ranges[0]);
   if (pool == nullptr) return Result::kNotServed;
@@ -183,6 +185,7 @@ rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> r
   }
   std::string note;
   const Result result = bytes.flush(ranges, &note);
+  if (result == Result::kFailed) ++counted_.failed_flushes;
   if (!note.empty()) notes_->add(note);
   return result;
 }
@@ -192,6 +195,7 @@ bool PoolServer::end_flushes() {
   const std::vector<FlushResults::Done> ended = flushed_->take();
   for (const FlushResults::Done& done : ended) {
     if (!done.note.empty()) notes_->add(done.note);
+    if (done.result == rdma::FlushResult::kFailed) ++counted_.failed_flushes;
     static_cast<void>(agent_->answer_flush(done.asked, done.result));  // who left gets none
   }
   return !ended.empty();
@@ -236,6 +240,7 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   job->name = request.op == PoolOp::kList     ? "the list for " + std::to_string(node)
               : request.op == PoolOp::kStatus ? "the status for " + std::to_string(node)
                                               : wire_text(request.pool);
+  ++counted_.pool_requests;
   job->node = node;
   job->attachment = attachments_->find(node);
   const uint64_t step = request.op == PoolOp::kOpen ? std::max<uint64_t>(request.step, 1) : 0;
@@ -376,10 +381,14 @@ bool PoolServer::end_jobs() {
          }) != 0;
 }
 
-std::map<std::string, std::string> PoolServer::owners() const {
-  std::map<std::string, std::string> owners;
-  for (const auto& [name, pool] : pools_) owners.emplace(name, pool->owner->holder());
-  return owners;
+PoolServer::Report PoolServer::report() const {
+  Report report = counted_;
+  for (const auto& [name, pool] : pools_) {
+    report.pools.emplace(name, Report::Owned{pool->owner->holder(), pool->owner->lease_left_ns()});
+  }
+  report.attachments = attachments_->count();
+  report.traffic = worker_->traffic();
+  return report;
 }
 
 }  // namespace bonsai::scale

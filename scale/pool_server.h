@@ -101,11 +101,21 @@ class PoolServer {
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty() || flushed_->pending(); }
 
+  // What an operator sees of this server. Counters grow since the start.
+  struct Report {
+    struct Owned {
+      std::string owner;      // as users read it
+      uint64_t lease_ns = 0;  // left, until another one may have the pool
+    };
+    std::map<std::string, Owned> pools;  // that have owners here, by name
+    uint64_t attachments = 0;            // ways of stores to pools
+    uint64_t pool_requests = 0, flush_requests = 0, flushed_bytes = 0, failed_flushes = 0;
+    rdma::Traffic traffic;
+  };
+  [[nodiscard]] Report report() const;
+
   // Notes for the operator since the last call: a line each. Any thread.
   [[nodiscard]] std::vector<std::string> take_notes();
-
-  // The pools that have owners here, by name, and the owners as users read them.
-  [[nodiscard]] std::map<std::string, std::string> owners() const;
 
  private:
   // A pool that has an owner. Members in the order in which they need each other.
@@ -229,6 +239,7 @@ class PoolServer {
   std::shared_ptr<Credits> credits_;  // that no owner has
   std::map<std::string, std::unique_ptr<Pool>> pools_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool
+  Report counted_;                                    // its counters
   uint64_t looked_ns_ = 0;                            // when owners were last looked at
 };
 

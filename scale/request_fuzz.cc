@@ -103,7 +103,7 @@ class ServerRig {
       request.epoch = epoch;
       send(fuzz_bytes(request));
     }
-    BONSAI_CHECK(server_->owners().empty());
+    BONSAI_CHECK(server_->report().pools.empty());
     for (const auto& entry : fs::directory_iterator(folder_.file("pools"))) fs::remove(entry.path());
     for (const auto& entry : fs::directory_iterator(folder_.path())) BONSAI_CHECK(entry.path().filename() == "pools");
   }

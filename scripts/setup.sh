@@ -26,7 +26,7 @@ build | g++                 | compiles C++20, with the sanitizer runtimes
 build | pkg-config          | finds libpmem and isa-l
 build | ccache              | a second build of the same source takes seconds
 build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutines of the scheduler
-build | libboost-dev        | Boost.Asio, the connections of bonsai-server
+build | libboost-dev        | Boost.Asio and Boost.Beast, the connections of bonsai-server and of metrics
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
 build | libxxhash-dev       | hashes of keys; its header alone is used
@@ -45,6 +45,7 @@ build | libgflags-dev       | command-line flags of the programs
 build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libtomlplusplus-dev | reads the configuration of bonsaid
+build | prometheus-cpp-dev  | metrics of bonsaid and bonsai-server
 build | libgtest-dev        | the tests beside the code
 test  | mold                | links test programs in a quarter of the time
 test  | clang-14            | the second compiler that must stay without warnings
@@ -58,6 +59,7 @@ test  | python3-dev         | compiles the Python package
 test  | python3-venv        | installs the Python package apart
 test  | redis-tools         | redis-cli and redis-benchmark, clients of bonsai-server in its tests
 test  | python3-redis       | a client of bonsai-server in its tests
+test  | prometheus          | scrapes bonsaid and bonsai-server in a test, and judges their metrics
 test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)
 docs  | gcovr               | the coverage report (scripts/coverage.sh)

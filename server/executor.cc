@@ -86,6 +86,7 @@ bool Executor::begin(Client* client) {
 }
 
 void Executor::execute(Client* client) {
+  ++requests_;
   state_.counters.commands.fetch_add(1, std::memory_order_relaxed);
   const Command* const command = find_command(arguments_[0]);
   if (command == nullptr && is_of_http(arguments_[0])) return end_broken(client, kHttp);

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bonsai/db.h"
@@ -77,6 +78,8 @@ class Executor {
   bool run(Client* client);
   // Ends all that was begun, and writes the replies.
   void finish();
+  // The number of requests since the last call.
+  uint64_t take_requests() { return std::exchange(requests_, 0); }
   // After std::bad_alloc: ends all that was begun, without replies. Clients that waited for some are `lost`, because
   // what they get next would not be the reply to what they sent next.
   void abandon();
@@ -161,6 +164,7 @@ class Executor {
   uint32_t operations_ = 0;
   WriteBatch joined_;
   uint64_t joined_bytes_ = 0;
+  uint64_t requests_ = 0;
   uint64_t deadlines_ = 0;  // that were begun to be written
 };
 

@@ -27,7 +27,9 @@
 #include "base/thread.h"
 #include "bonsai/c.h"
 #include "bonsai/testing.h"
+#include "metrics/service.h"
 #include "server/config.h"
+#include "server/metrics.h"
 #include "server/service.h"
 #include "server/state.h"
 #include "server/sweeper.h"
@@ -54,6 +56,8 @@ DEFINE_string(transaction_bytes_max, "64M", "SIZE|a transaction that queues, wat
 DEFINE_uint32(watch_s, 60, "N|WATCH lasts so long at most; then EXEC does nothing, as if a key had been updated");
 DEFINE_uint32(sweep_ms, 50, "N|pause between two steps of the removal of expired keys; 0: they are not removed");
 DEFINE_uint32(idle_s, 0, "N|close connections that send nothing for so long; 0: never");
+DEFINE_string(metrics, "",
+              "ADDRESS|serve metrics to Prometheus at PORT or 127.0.0.1:PORT, or at HOST:PORT to other machines");
 DEFINE_uint32(slow_s, 60, "N|close connections that take none of their replies for so long; 0: never");
 
 namespace bonsai::server {
@@ -78,6 +82,7 @@ constexpr std::string_view kFlags[] = {"pool",
                                        "transaction_bytes_max",
                                        "watch_s",
                                        "sweep_ms",
+                                       "metrics",
                                        "idle_s",
                                        "slow_s"};
 constexpr uint32_t kThreadsByDefaultMax = 4;
@@ -228,13 +233,16 @@ Status serve_until_signalled(DB* db, const Config& config, std::optional<Passwor
   State state(db, config, std::move(password), (first_cursor >> 16) + 1);
   std::unique_ptr<Service> service;
   std::unique_ptr<Sweeper> sweeper;
+  std::unique_ptr<metrics::Service> metrics;
+  if (!FLAGS_metrics.empty()) BONSAI_RETURN_IF_ERROR(serve_metrics(state, FLAGS_metrics, &metrics));
   BONSAI_RETURN_IF_ERROR(Sweeper::start(&state, FLAGS_sweep_ms, &sweeper));
   BONSAI_RETURN_IF_ERROR(Service::start(&state, &service));
   std::string addresses;
   for (const std::string& each : service->addresses()) addresses += (addresses.empty() ? "" : ", ") + each;
   LOG(INFO) << "ready: serves " << FLAGS_pool << " at " << addresses << ", " << config.threads << " threads, "
             << FLAGS_durability << ", medium " << db->GetStats().medium
-            << (state.password.has_value() ? ", with a password" : ", without a password");
+            << (state.password.has_value() ? ", with a password" : ", without a password")
+            << (metrics != nullptr ? ", metrics at " + metrics->url() : "");
   *lost = watch(state, signals);
   if (!lost->ok()) LOG(ERROR) << "stopping, because the pool is lost: " << lost->ToString();
   service->stop();

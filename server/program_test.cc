@@ -105,6 +105,12 @@ TEST_F(ServerProgram, RefusalsNameTheRemedy) {
   EXPECT_NE(refusal({BONSAI_SERVER_PROGRAM, "--pool=" + other, "--create", "--bytes=4M", "--listen=unix:" + socket_}, 3)
                 .find("another program listens on unix:" + socket_),
             std::string::npos);
+  EXPECT_NE(refusal({BONSAI_SERVER_PROGRAM, "--pool=" + other, "--create", "--bytes=4M", "--metrics=" + tcp_}, 3)
+                .find("another program listens on " + tcp_ + "; give the metrics another port"),
+            std::string::npos);
+  EXPECT_NE(refusal({BONSAI_SERVER_PROGRAM, "--pool=" + other, "--create", "--bytes=4M", "--metrics=here"}, 2)
+                .find("'here' is no address for metrics"),
+            std::string::npos);
   EXPECT_EQ(connect().ask({"PING"}), "+PONG");  // it was not disturbed
   stop();
 }

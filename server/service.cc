@@ -190,6 +190,7 @@ void Worker::take_turn() {
   turn_posted_ = false;
   turn_.swap(ready_);
   std::vector<bool> has_more;
+  const uint64_t begun_ns = base::now_ns();
   try {
     has_more.reserve(turn_.size());
     for (const Shared& connection : turn_) {
@@ -197,6 +198,7 @@ void Worker::take_turn() {
       has_more.push_back(connection->socket.is_open() && executor_->run(&connection->client));
     }
     executor_->finish();
+    state_.counters.add_latency(base::now_ns() - begun_ns, executor_->take_requests());
   } catch (const std::bad_alloc&) {
     base::memory_ran_out();
     executor_->abandon();

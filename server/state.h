@@ -3,7 +3,10 @@
 #ifndef BONSAI_SERVER_STATE_H_
 #define BONSAI_SERVER_STATE_H_
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +17,10 @@
 #include "server/cursors.h"
 
 namespace bonsai::server {
+
+// Upper bounds of the classes of latencies; the last class has none.
+inline constexpr std::array<uint64_t, 14> kLatencyBoundsUs = {
+    10, 25, 50, 100, 250, 500, 1'000, 2'500, 10'000, 25'000, 100'000, 1'000'000, 5'000'000, 30'000'000};
 
 // Counters since the start, and gauges. Each is one atomic that several threads change; they only inform.
 struct Counters {
@@ -26,6 +33,15 @@ struct Counters {
   std::atomic<uint64_t> store_failures{0};         // errors that say that the store may be lost
   std::atomic<uint64_t> groups{0}, operations{0};  // groups of operations that shared fences; operations in them
   std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
+  // Of requests, from when their thread took them to when their replies were written. Those of a turn have one time.
+  std::array<std::atomic<uint64_t>, kLatencyBoundsUs.size() + 1> latencies{};
+  std::atomic<uint64_t> latency_ns{0};
+
+  void add_latency(uint64_t ns, uint64_t requests) {
+    const auto* const bound = std::ranges::lower_bound(kLatencyBoundsUs, (ns + 999) / 1'000);
+    latencies[static_cast<size_t>(bound - kLatencyBoundsUs.begin())].fetch_add(requests, std::memory_order_relaxed);
+    latency_ns.fetch_add(ns * requests, std::memory_order_relaxed);
+  }
 };
 
 struct State {
