@@ -111,6 +111,25 @@ TEST_F(Messages, WhatIsMissingIsNamedAsWhatItIs) {
   EXPECT_FALSE(fs::exists(none_));
 }
 
+TEST_F(Messages, EveryMissingTargetOfAPoolIsNamed) {
+  const std::string a = folder_.file("a.part"), b = folder_.file("b.part"), c = folder_.file("c.part");
+  const std::string all = "--pool=" + a + "," + b + "," + c;
+  ASSERT_EQ(run_program({"create", all, "--bytes=4M"}).exit_code, 0);
+  std::filesystem::rename(b, b + ".away");
+  says({"check", all}, 3, {"1 of the pool's 3 targets cannot be read: " + b + "\n", "put this one back"},
+       {"bonsai create"});
+  std::filesystem::rename(c, c + ".away");
+  for (const char* command : {"check", "salvage"}) {
+    std::vector<std::string> words = {command, all};
+    if (words[0] == "salvage") words.push_back(folder_.file("saved"));
+    says(words, 3, {"2 of the pool's 3 targets cannot be read: " + b + ", " + c + "\n"}, {"bonsai create"});
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("saved")));
+  std::filesystem::rename(b + ".away", b);
+  std::filesystem::rename(c + ".away", c);
+  EXPECT_EQ(run_program({"check", all}).exit_code, 0);
+}
+
 TEST_F(Messages, SecretsAndHostsAreNamedAsWhatTheyAre) {
   const std::string secret = "--secret_file=" + none_, remote = "--pool=shm://nobody/p";
   for (const std::string command : {"stat", "check", "remove"}) {

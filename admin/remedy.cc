@@ -9,6 +9,15 @@
 namespace bonsai::admin {
 namespace {
 
+// Whether at least one target of the pool is on this machine and exists.
+bool has_local_target(const std::string& path) {
+  const std::vector<std::string> targets = targets_of(path);
+  return std::any_of(targets.begin(), targets.end(), [](const std::string& target) {
+    std::error_code error;
+    return !is_remote(target) && std::filesystem::exists(target, error);
+  });
+}
+
 std::string remedy_for_io_error(const Status& status, const std::string& path) {
   if (says(status, "is a link to") || says(status, "secret file")) return "";  // it says all
   const bool missing = says(status, "does not exist");
@@ -27,6 +36,8 @@ std::string remedy_for_io_error(const Status& status, const std::string& path) {
     if (!folder.empty() && !std::filesystem::exists(folder, error)) {
       return "the folder does not exist; make it: mkdir -p " + folder.string();
     }
+    if (has_local_target(path))
+      return "the pool's other targets are there: put this one back, or restore a copy of all";
     return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
   }
   return is_remote(path) ? "see the log of bonsaid on its node" : "see who may read and write it: ls -l " + path;

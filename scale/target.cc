@@ -2,8 +2,11 @@
 #include "scale/target.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "base/status_macros.h"
+#include "base/wire_status.h"
 #include "scale/group_target.h"
 #include "scale/local_target.h"
 #include "scale/remote_target.h"
@@ -68,8 +71,20 @@ void Targets::add(TargetName name, std::unique_ptr<base::HookedMedium> medium) {
 }
 
 Status Targets::open_read_only() {
-  for (const auto& target : targets_) BONSAI_RETURN_IF_ERROR(target->open_read_only());
-  return Status::OK();
+  Status first;
+  std::string missing;
+  size_t count = 0;
+  for (const auto& target : targets_) {
+    Status status = target->open_read_only();
+    if (status.ok()) continue;
+    if (!status.IsIoError() && !status.IsUnavailable()) return status;
+    missing += (count++ == 0 ? "" : ", ") + target->name();
+    if (first.ok()) first = std::move(status);
+  }
+  if (first.ok() || size() == 1) return first;
+  return base::status_from_wire(static_cast<int32_t>(first.code()),
+                                std::string(first.message()) + "; " + std::to_string(count) + " of the pool's " +
+                                    std::to_string(size()) + " targets cannot be read: " + missing);
 }
 
 Status Targets::confirm_reads() const {

@@ -141,7 +141,8 @@ class Targets {
   [[nodiscard]] Target& back() const { return *targets_.back(); }
   void pop_back() { targets_.pop_back(); }
 
-  // Target::open_read_only() of all.
+  // Target::open_read_only() of all. An IoError or Unavailable of some of several names each of them, so it comes after
+  // all were tried.
   Status open_read_only();
   // OK: no other owner has had the pool until now, so that what was read is the pool's content. Requires: open. Errors:
   // Unavailable.
