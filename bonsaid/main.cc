@@ -18,6 +18,7 @@
 #include "admin/exit_code.h"
 #include "admin/flag_parser.h"
 #include "admin/log_sink.h"
+#include "admin/metrics/service.h"
 #include "admin/run_main.h"
 #include "base/nvm/descriptor.h"
 #include "base/status_macros.h"
@@ -26,7 +27,6 @@
 #include "bonsaid/config.h"
 #include "bonsaid/metrics.h"
 #include "bonsaid/service.h"
-#include "metrics/service.h"
 
 DEFINE_string(config, "", "FILE|settings, as in conf/bonsaid.toml; flags win over it");
 DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device; made if it is missing");

@@ -23,8 +23,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin, examples and python see include/bonsai only, bench also
-                                                 rdma, base and admin, bonsaid rdma, base, scale, admin and
-                                                 metrics, server base, admin and metrics, metrics base and admin,
+                                                 rdma, base and admin, bonsaid rdma, base, scale and admin, server
+                                                 base and admin,
                                                  bench/studies/cluster scale, bench/studies/patched all rooms;
                                                  a wing of bench sees the wings below it (WINGS), and what is no study
                                                  sees no study; only tests see testing
@@ -67,7 +67,7 @@ from style_prose import Breach  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
-PROGRAMS = ["bench", "admin", "metrics", "bonsaid", "server"]
+PROGRAMS = ["bench", "admin", "bonsaid", "server"]
 # The wings of bench, lowest first. Its program and its tests' helpers (bench/testing) may include all of them but the
 # studies.
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
@@ -219,11 +219,9 @@ def visible_folders(source):
         rooms = {"cluster": {"scale"}, "patched": ROOMS}.get(wing_of(str(source.path)).removeprefix("studies/"), {})
         return {"bonsai", "bench", "admin", "base", *fabric, *rooms}
     if source.folder == "bonsaid":
-        return {"bonsai", "bonsaid", "metrics", "admin", "scale", "rdma", "base"}
+        return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder == "server":
-        return {"bonsai", "server", "metrics", "admin", "base"}
-    if source.folder == "metrics":
-        return {"bonsai", "metrics", "admin", "base"}
+        return {"bonsai", "server", "admin", "base"}
     if source.folder in ("admin", "examples", "cmake", "python"):
         return {"bonsai", source.folder}
     return None

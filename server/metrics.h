@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "admin/metrics/service.h"
 #include "bonsai/status.h"
-#include "metrics/service.h"
 #include "server/state.h"
 
 namespace bonsai::server {

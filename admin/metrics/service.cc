@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metrics/service.h"
+#include "admin/metrics/service.h"
 
 #include <prometheus/text_serializer.h>
 

@@ -23,7 +23,7 @@ import urllib.request
 
 SKIPPED = 77
 SECONDS_MAX = 60
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "metrics.md"
 
 
 def fetch(url):

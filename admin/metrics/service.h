@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves the metrics of a program to Prometheus: GET /metrics over HTTP, in its text format.
-#ifndef BONSAI_METRICS_SERVICE_H_
-#define BONSAI_METRICS_SERVICE_H_
+#ifndef BONSAI_ADMIN_METRICS_SERVICE_H_
+#define BONSAI_ADMIN_METRICS_SERVICE_H_
 
 #include <prometheus/collectable.h>
 
@@ -41,4 +41,4 @@ class Service {
 
 }  // namespace bonsai::metrics
 
-#endif  // BONSAI_METRICS_SERVICE_H_
+#endif  // BONSAI_ADMIN_METRICS_SERVICE_H_

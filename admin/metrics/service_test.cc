@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client of the metrics gets, also a bad one: nothing of it lasts, and others are served.
-#include "metrics/service.h"
+#include "admin/metrics/service.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
