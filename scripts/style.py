@@ -24,7 +24,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin, examples and python see include/bonsai only, bench also
                                                  rdma, base and admin, bonsaid rdma, base, scale and admin, server
-                                                 base and admin,
+                                                 base and admin, admin/metrics base,
                                                  bench/studies/cluster scale, bench/studies/patched all rooms;
                                                  a wing of bench sees the wings below it (WINGS), and what is no study
                                                  sees no study; only tests see testing
@@ -222,6 +222,8 @@ def visible_folders(source):
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder == "server":
         return {"bonsai", "server", "admin", "base"}
+    if str(source.path).startswith("admin/metrics/"):
+        return {"bonsai", "admin", "base"}
     if source.folder in ("admin", "examples", "cmake", "python"):
         return {"bonsai", source.folder}
     return None
