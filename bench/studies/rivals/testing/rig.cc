@@ -146,7 +146,12 @@ void Rig::run_threads(const Shape& shape, const std::function<void(const Seat&)>
       threads.emplace_back("compute node", [&, thread] {
         const size_t compute_node = thread / shape.threads;
         const std::unique_ptr<Connection> connection = connect(compute_node, thread % shape.threads);
-        base::Scheduler scheduler({.stack_bytes = kStackBytes});
+        base::Scheduler::Options coroutines{.stack_bytes = kStackBytes};
+        if (options_.ns_per_switch != 0) {
+          coroutines.virtual_time = true;
+          coroutines.virtual_ns_per_switch = options_.ns_per_switch;
+        }
+        base::Scheduler scheduler(coroutines);
         for (size_t i = 0; i < shape.coroutines; ++i) {
           const Seat seat{thread * shape.coroutines + i, compute_node, connection.get()};
           scheduler.spawn([&body, seat] { body(seat); }, "client");

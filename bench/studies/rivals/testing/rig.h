@@ -35,6 +35,9 @@ class Rig {
  public:
   struct Options {
     bool sim = true;  // else in real time
+    // In real time: the clock of each thread counts its switches of coroutines, this many ns each, so that pauses do
+    // not depend on the machine's load. 0: the machine's clock. Requires: no calls to servers.
+    uint64_t ns_per_switch = 0;
     uint64_t seed = 1;
     size_t memory_nodes = 1;
     size_t bytes = size_t{1} << 20;  // of each memory node
