@@ -45,10 +45,20 @@ class Session {
       repeats_.begin();
       for (const EngineEntry* engine : request_.engines) failed |= !run_one(*engine);
     }
+    note_pools_on_nodes();
     return finish(failed);
   }
 
  private:
+  // Pools on nodes that are left, of this run or others. Only now: processes that were forked after a device was used
+  // cannot use it.
+  void note_pools_on_nodes() {
+    for (const PoolOnNodes& pool : pools_on_nodes(request_.config.pool_dir)) {
+      note("another run has " + pool.path + (pool.owner.empty() ? "" : ", owner " + pool.owner) +
+           "; if it was killed: bonsai remove --pool=" + pool.path);
+    }
+  }
+
   Status start() {
     BONSAI_RETURN_IF_ERROR(out_.open());
     remove_abandoned_pools(request_.config.pool_dir, request_.config.out_dir,
@@ -150,10 +160,6 @@ void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_
                             const std::function<void(const std::string& text)>& note) {
   for (const std::string& path : PoolPlace::remove_abandoned(pool_dir, out_dir)) {
     note("removed " + path + ", which a run that was killed had left");
-  }
-  for (const PoolOnNodes& pool : pools_on_nodes(pool_dir)) {
-    note("another run has " + pool.path + (pool.owner.empty() ? "" : ", owner " + pool.owner) +
-         "; if it was killed: bonsai remove --pool=" + pool.path);
   }
 }
 

@@ -12,8 +12,7 @@
 
 namespace bonsai::bench {
 
-// Removes pools that killed runs have left in the place of this run's pools, with a note for each. On nodes, where a
-// run that goes on looks like one that was killed, notes name them and the command that removes them.
+// Removes pools that killed runs have left in the place of this run's pools, with a note for each.
 void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_dir,
                             const std::function<void(const std::string& text)>& note);
 
