@@ -88,10 +88,8 @@ void FarMedium::flush(const std::byte* dst, size_t n, const Site& site) { stage(
 // Transfers the current content, since another thread may have stored a newer one. A flush transfers the stores of
 // other threads, too.
 void FarMedium::bring(const Staged& staged) {
-  if (closings_of(staged.offset).load() != staged.closings) {
-    BONSAI_CHECK(staged.op == Op::kStore || staged.op == Op::kCopy);  // a flush is fenced before its page is closed
-    return;
-  }
+  const bool is_flushed = staged.op == Op::kFlush || staged.op == Op::kNtCopy;  // if its page was closed: junk
+  if (!is_flushed && closings_of(staged.offset).load() != staged.closings) return;
   std::byte* const dst = near_.view() + staged.offset;
   if (staged.op == Op::kStore) return near_.store8(dst, word_at(own_ + staged.offset).load(std::memory_order_acquire));
   std::vector<std::byte> content(staged.bytes);
