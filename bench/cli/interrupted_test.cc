@@ -91,15 +91,23 @@ TEST_F(Interrupted, AnEngineThatCrashesTakesNoOthersResults) {
   EXPECT_EQ(left_behind(), "");
 }
 
+// The program and the child that runs its engine are killed after the load, so that nobody removes the pool.
+class Killed : public Interrupted {
+ protected:
+  void kill_both() {
+    ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
+    const std::vector<pid_t> children = children_of(child_->pid());
+    ASSERT_EQ(children.size(), 1U);
+    child_->signal(SIGSTOP);  // so that it does not see the end of its child
+    ASSERT_EQ(::kill(children[0], SIGKILL), 0);
+    EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
+  }
+};
+
 // When the program itself is killed its child removes its pool; when both are, the next run does.
-TEST_F(Interrupted, NoPoolOutlivesTheNextRun) {
+TEST_F(Killed, NoPoolOutlivesTheNextRun) {
   begin(kDay);
-  ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
-  const std::vector<pid_t> children = children_of(child_->pid());
-  ASSERT_EQ(children.size(), 1U);
-  child_->signal(SIGSTOP);  // so that it does not see the end of its child
-  ASSERT_EQ(::kill(children[0], SIGKILL), 0);
-  EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(kill_both());
   EXPECT_NE(left_behind(), "");
   begin({"run", "--engines=dummy", "--workloads=load", "--records=100"});
   EXPECT_EQ(wait_for_end(), 0) << log();
@@ -108,7 +116,7 @@ TEST_F(Interrupted, NoPoolOutlivesTheNextRun) {
 }
 
 // On a node the next run names what is left, and the command that removes it.
-TEST_F(Interrupted, ThePoolsThatAreLeftOnANodeAreNamed) {
+TEST_F(Killed, ThePoolsThatAreLeftOnANodeAreNamed) {
   const char* daemon = std::getenv("BONSAID");
   ASSERT_NE(daemon, nullptr) << "set BONSAID to the program";
   const std::string address = "shm://bench-left-" + std::to_string(::getpid());
@@ -122,12 +130,7 @@ TEST_F(Interrupted, ThePoolsThatAreLeftOnANodeAreNamed) {
   std::vector<std::string> day = kDay;
   day.insert(day.end(), {"--out=" + file("out"), "--pool-dir=" + address});
   start(day);
-  ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
-  const std::vector<pid_t> children = children_of(child_->pid());
-  ASSERT_EQ(children.size(), 1U);
-  child_->signal(SIGSTOP);  // so that it does not see the end of its child
-  ASSERT_EQ(::kill(children[0], SIGKILL), 0);
-  EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(kill_both());
   start({"load", "dummy", "--records=100", "--out=" + file("out"), "--pool-dir=" + address});
   EXPECT_EQ(wait_for_end(), 0) << log();
   EXPECT_NE(log().find("bonsai remove --pool=" + address + "/bonsai-bench-"), std::string::npos) << log();
