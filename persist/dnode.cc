@@ -21,12 +21,6 @@ uint64_t heap_bytes(const base::Fence& fence) {
   return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
 }
 
-bool mend(RunReader* reader, RunView* view) {
-  const std::byte* const bytes = reader->mended(view->desc());
-  if (bytes != nullptr) view->move_to(bytes);
-  return bytes != nullptr;
-}
-
 }  // namespace
 
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
@@ -99,7 +93,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
     parts.greatest = keeps ? kept->parts_->greatest : "";
     for (auto& [i, view] : to_note) {
       const auto note = [&, i = i, view = &view] { return note_ends(*view, entries_of(i), &parts); };
-      if (!note() && !(mend(reader, &view) && note())) return refuse(Trouble::kDamaged);
+      if (!note() && !(reader->mend(&view) && note())) return refuse(Trouble::kDamaged);
     }
   }
   const Layout to = layout(runs);
@@ -112,7 +106,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
   }
   for (auto& [i, view] : to_note) {
     const auto note = [&, i = i, view = &view] { return dnode->note_run(*view, to.places[i], entries_of(i)); };
-    if (!note() && !(mend(reader, &view) && note())) return refuse(Trouble::kDamaged);
+    if (!note() && !(reader->mend(&view) && note())) return refuse(Trouble::kDamaged);
   }
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;

@@ -48,7 +48,7 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries, const D
     return;
   for (Source& source : sources_) {
     const auto find_first = [&] { return source.run.lower_bound(key, source.index, source.end, &source.index, batch); };
-    if (!find_first() && !(mend(&source) && find_first())) found_damage();
+    if (!find_first() && !(reader_.mend(&source.run) && find_first())) found_damage();
     source.end = source.there;
   }
   await(entries);
@@ -183,23 +183,16 @@ void DnodeCursor::await(uint64_t entries) {
   static_cast<void>(reader_.reads().wait());
 }
 
-// Damage was found in its run. False: no other member of the run's group has it whole.
-bool DnodeCursor::mend(Source* source) {
-  const std::byte* const bytes = reader_.mended(source->run.desc());
-  if (bytes != nullptr) source->run.move_to(bytes);
-  return bytes != nullptr;
-}
-
 void DnodeCursor::load(Source& source) {
   uint64_t& head = heads_[static_cast<size_t>(&source - sources_.data())];
   head = UINT64_MAX;
   if (!source.valid() && !bring_more(&source)) return;
   if (source.run.uniform()) {
-    if (!source.run.sound(source.index) && !mend(&source)) found_damage();
+    if (!source.run.sound(source.index) && !reader_.mend(&source.run)) found_damage();
     source.key = source.run.key_at(source.index);
   } else {
     const auto read = [&] { return source.run.entry(source.index, &source.entry); };
-    if (!read() && !(mend(&source) && read())) found_damage();
+    if (!read() && !(reader_.mend(&source.run) && read())) found_damage();
     source.key = source.entry.key;
   }
   head = source.key.head;

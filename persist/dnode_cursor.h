@@ -121,7 +121,6 @@ class DnodeCursor {
   [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
   [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
   void await(uint64_t entries);
-  [[nodiscard]] bool mend(Source* source);
   void found_damage() {
     if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
   }

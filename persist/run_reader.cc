@@ -38,6 +38,12 @@ const std::byte* RunReader::mended(const RunDesc& run) {
   return bytes;
 }
 
+bool RunReader::mend(RunView* view) {
+  const std::byte* const bytes = mended(view->desc());
+  if (bytes != nullptr) view->move_to(bytes);
+  return bytes != nullptr;
+}
+
 Status RunReader::wait_for_reads(uint64_t now_ns) {
   Status status = reads_.wait(now_ns);
   if (!status.ok() && whole_ != nullptr)
@@ -57,10 +63,7 @@ Trouble read_entries(RunReader* reader, const RunDesc& desc, std::vector<Entry>*
     return true;
   };
   if (decode()) return Trouble::kNone;
-  const std::byte* const mended = reader->mended(desc);
-  if (mended == nullptr) return Trouble::kDamaged;
-  run.move_to(mended);
-  return decode() ? Trouble::kNone : Trouble::kDamaged;
+  return reader->mend(&run) && decode() ? Trouble::kNone : Trouble::kDamaged;
 }
 
 }  // namespace bonsai::persist

@@ -50,6 +50,8 @@ class RunReader {
   // The sound bytes of a run that a check found damaged, from another member of its group, where it is repaired
   // (scale/mend.h). They stay as the reader's. Null: nobody has them. Requires: all that was requested is there.
   [[nodiscard]] const std::byte* mended(const RunDesc& run);
+  // Moves the view of such a run to them. False: nobody has them.
+  [[nodiscard]] bool mend(RunView* view);
   // The bytes of a carried run that was requested as a whole; else null.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {
     return whole_ != nullptr ? find_whole(run) : nullptr;
