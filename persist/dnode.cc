@@ -92,8 +92,8 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
     parts.least = keeps ? kept->parts_->least : "";
     parts.greatest = keeps ? kept->parts_->greatest : "";
     for (auto& [i, view] : to_note) {
-      const auto note = [&, i = i, view = &view] { return note_ends(*view, entries_of(i), &parts); };
-      if (!note() && !(reader->mend(&view) && note())) return refuse(Trouble::kDamaged);
+      const auto note = [&, i = i, &view = view] { return note_ends(view, entries_of(i), &parts); };
+      if (!reader->read_soundly(&view, note)) return refuse(Trouble::kDamaged);
     }
   }
   const Layout to = layout(runs);
@@ -105,8 +105,8 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
     if (is_kept(i)) dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
   }
   for (auto& [i, view] : to_note) {
-    const auto note = [&, i = i, view = &view] { return dnode->note_run(*view, to.places[i], entries_of(i)); };
-    if (!note() && !(reader->mend(&view) && note())) return refuse(Trouble::kDamaged);
+    const auto note = [&, i = i, &view = view] { return dnode->note_run(view, to.places[i], entries_of(i)); };
+    if (!reader->read_soundly(&view, note)) return refuse(Trouble::kDamaged);
   }
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;

@@ -48,7 +48,7 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries, const D
     return;
   for (Source& source : sources_) {
     const auto find_first = [&] { return source.run.lower_bound(key, source.index, source.end, &source.index, batch); };
-    if (!find_first() && !(reader_.mend(&source.run) && find_first())) found_damage();
+    if (!reader_.read_soundly(&source.run, find_first)) found_damage();
     source.end = source.there;
   }
   await(entries);
@@ -188,11 +188,11 @@ void DnodeCursor::load(Source& source) {
   head = UINT64_MAX;
   if (!source.valid() && !bring_more(&source)) return;
   if (source.run.uniform()) {
-    if (!source.run.sound(source.index) && !reader_.mend(&source.run)) found_damage();
+    if (!reader_.read_soundly(&source.run, [&] { return source.run.sound(source.index); })) found_damage();
     source.key = source.run.key_at(source.index);
   } else {
-    const auto read = [&] { return source.run.entry(source.index, &source.entry); };
-    if (!read() && !(reader_.mend(&source.run) && read())) found_damage();
+    if (!reader_.read_soundly(&source.run, [&] { return source.run.entry(source.index, &source.entry); }))
+      found_damage();
     source.key = source.entry.key;
   }
   head = source.key.head;

@@ -133,11 +133,16 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued
 
 RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, bytes_, volume_->identity()); }
 
-Find DnodeSearch::check_mended(Entry* entry, RunReader* reader) {
-  const std::byte* const bytes = reader->mended(dnode_->desc(run_ - 1));
-  if (bytes == nullptr) return Find::kDamaged;
-  carried_[run_ - 1] = bytes_ = bytes;
-  return check(entry);
+bool DnodeSearch::ends_elsewhere(Find* found, Entry* entry, RunReader* reader) {
+  if (*found == Find::kDamaged) {
+    const std::byte* const bytes = reader->mended(dnode_->desc(run_ - 1));
+    if (bytes == nullptr) return true;
+    carried_[run_ - 1] = bytes_ = bytes;
+    *found = check(entry);
+  }
+  if (*found != Find::kAbsent) return true;
+  next(&reader->reads());
+  return false;
 }
 
 Find DnodeSearch::check(Entry* entry) const {

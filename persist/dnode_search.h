@@ -42,11 +42,9 @@ class DnodeSearch {
   // for.
   [[nodiscard]] bool look(Find* found, Entry* entry, RunReader* reader) {
     *found = here() ? check(entry) : Find::kAbsent;
-    if (*found == Find::kDamaged) [[unlikely]]
-      *found = check_mended(entry, reader);
-    if (*found != Find::kAbsent || !here()) return true;
-    next(&reader->reads());
-    return false;
+    if (*found == Find::kFound) [[likely]]
+      return true;
+    return !here() || ends_elsewhere(found, entry, reader);
   }
   // Compares the current entries and all later candidates, and waits for the latter.
   [[nodiscard]] Find finish(Entry* entry, RunReader* reader);
@@ -78,8 +76,8 @@ class DnodeSearch {
              scale::ReadBatch* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
-  // check() of what another member of the run's group has.
-  [[nodiscard]] Find check_mended(Entry* entry, RunReader* reader);
+  // The rest of look() where the current entries do not have the key, or are damaged: then another member's are read.
+  [[nodiscard]] bool ends_elsewhere(Find* found, Entry* entry, RunReader* reader);
   [[nodiscard]] RunView current_run() const;
   // The entry of the first of the hits.
   static uint32_t index_of(uint32_t first, uint32_t hits) {

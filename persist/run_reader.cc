@@ -55,15 +55,15 @@ Trouble read_entries(RunReader* reader, const RunDesc& desc, std::vector<Entry>*
   RunView run = reader->run(desc);
   if (!reader->wait().ok()) return Trouble::kUnavailable;
   entries->resize(run.count());
-  const auto decode = [&] {
-    run.trust();
-    for (uint32_t i = 0; i < run.count(); ++i) {
-      if (!run.entry(i, &(*entries)[i])) return false;
+  const bool is_sound = reader->read_soundly(&run, [&] {
+    RunView trusted = run;  // a local copy: its fields stay in registers
+    trusted.trust();
+    for (uint32_t i = 0; i < trusted.count(); ++i) {
+      if (!trusted.entry(i, &(*entries)[i])) return false;
     }
     return true;
-  };
-  if (decode()) return Trouble::kNone;
-  return reader->mend(&run) && decode() ? Trouble::kNone : Trouble::kDamaged;
+  });
+  return is_sound ? Trouble::kNone : Trouble::kDamaged;
 }
 
 }  // namespace bonsai::persist

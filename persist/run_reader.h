@@ -50,8 +50,15 @@ class RunReader {
   // The sound bytes of a run that a check found damaged, from another member of its group, where it is repaired
   // (scale/mend.h). They stay as the reader's. Null: nobody has them. Requires: all that was requested is there.
   [[nodiscard]] const std::byte* mended(const RunDesc& run);
-  // Moves the view of such a run to them. False: nobody has them.
-  [[nodiscard]] bool mend(RunView* view);
+  // Calls `read`, which returns false where it finds damage in the view's run. If so, moves the view to the sound bytes
+  // and calls it once more. False: nobody has them. `read` is inlined: it has one call.
+  template <class Read>
+  [[nodiscard]] bool read_soundly(RunView* view, Read read) {
+    for (bool is_mended = false; !read(); is_mended = true) {
+      if (is_mended || !mend(view)) return false;
+    }
+    return true;
+  }
   // The bytes of a carried run that was requested as a whole; else null.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {
     return whole_ != nullptr ? find_whole(run) : nullptr;
@@ -92,6 +99,8 @@ class RunReader {
   using Whole = std::map<std::pair<uint64_t, uint32_t>, const std::byte*>;  // by address and birth
 
   [[nodiscard]] const std::byte* find_whole(const RunDesc& run) const;
+  // Moves the view to mended() bytes. False: nobody has them.
+  [[nodiscard]] bool mend(RunView* view);
   Status wait_for_reads(uint64_t now_ns);
 
   const scale::Volume& volume_;
