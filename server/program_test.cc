@@ -187,8 +187,8 @@ TEST_F(ServerProgram, IdleConnectionsAreClosed) {
   stop();
 }
 
-// The memory that a program allocated itself and touched: all that is anonymous, less what a sanitizer keeps of it, whose
-// shadow lies below where Linux maps programs, heaps and stacks (from 0x5500'0000'0000 up).
+// The memory that a program allocated itself and touched: all that is anonymous, less what a sanitizer keeps of it,
+// whose shadow lies below where Linux maps programs, heaps and stacks (from 0x5500'0000'0000 up).
 size_t own_bytes(int pid) {
   constexpr uint64_t kProgramsFrom = uint64_t{0x5500} << 32;
   std::ifstream in("/proc/" + std::to_string(pid) + "/smaps");
