@@ -84,23 +84,26 @@ const char* state_name(MemberState state) {
   return "out";
 }
 
+Json member_json(const GroupMember& member) {
+  return {{"name", member.name},
+          {"state", state_name(member.state)},
+          {"copied_bytes", member.copied_bytes},
+          {"repaired_bytes", member.repaired_bytes},
+          {"failure", member.failure}};
+}
+
 Json groups_json(const std::vector<GroupInfo>& groups) {
   Json json = Json::array();
   for (const GroupInfo& group : groups) {
     Json members = Json::array();
-    for (const GroupMember& member : group.members) {
-      members.push_back({{"name", member.name},
-                         {"state", state_name(member.state)},
-                         {"copied_bytes", member.copied_bytes},
-                         {"repaired_bytes", member.repaired_bytes},
-                         {"failure", member.failure}});
-    }
+    for (const GroupMember& member : group.members) members.push_back(member_json(member));
     json.push_back({{"name", group.name},
                     {"needed", group.needed},
                     {"bytes", group.bytes},
                     {"epoch", group.epoch},
                     {"page", group.page},
                     {"members", members}});
+    if (group.witness) json.back()["witness"] = member_json(*group.witness);
   }
   return json;
 }
@@ -110,6 +113,7 @@ std::string groups_text(const std::vector<GroupInfo>& groups) {
   std::string text;
   for (GroupInfo group : groups) {
     for (GroupMember& member : group.members) member.failure = escape(member.failure);
+    if (group.witness) group.witness->failure = escape(group.witness->failure);
     text += GroupText(group);
   }
   return text;

@@ -38,25 +38,27 @@ MemberState state_of(TargetState::State state) {
 
 }  // namespace
 
-Group::Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions)
-    : members_(std::move(members)),
+Group::Group(std::vector<LinkTarget*> voters, const VersionedPage& page, const Setup& setup, Actions actions)
+    : voters_(std::move(voters)),
+      members_(page.page.members),
       setup_(setup),
       actions_(std::move(actions)),
       page_(page.page),
-      in_sync_(page.page.in_sync, page.page.needed, page.version),
+      in_sync_(page.page.in_sync, page.page.rule(), page.version),
       in_force_(page.page.in_sync) {
-  BONSAI_CHECK(members_.size() == page_.members);
+  BONSAI_CHECK(voters_.size() == page_.voters());
   page_.self = page_.equal = 0;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    BONSAI_CHECK(members_[i]->state.is_out() != page_.has(i));
-    members_[i]->group.store(this, std::memory_order_release);
+  for (size_t i = 0; i < voters_.size(); ++i) {
+    BONSAI_CHECK(i >= members_ || voters_[i]->state.is_out() != page_.has(i));
+    voters_[i]->group.store(this, std::memory_order_release);
   }
+  witness_is_in_ = has_witness() && !voters_[members_]->state.is_out();
 }
 
-size_t Group::number_of(const LinkTarget* member) const {
-  const auto at = std::find(members_.begin(), members_.end(), member);
-  BONSAI_CHECK(member != nullptr && at != members_.end());
-  return static_cast<size_t>(at - members_.begin());
+size_t Group::number_of(const LinkTarget* voter) const {
+  const auto at = std::find(voters_.begin(), voters_.end(), voter);
+  BONSAI_CHECK(voter != nullptr && at != voters_.end());
+  return static_cast<size_t>(at - voters_.begin());
 }
 
 GroupPage Group::page() const {
@@ -74,11 +76,12 @@ GroupInfo Group::info() const {
   }
   GroupInfo info = info_of(newest, "");
   info.bytes = setup_.bytes;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    const LinkTarget& from = *members_[i];
-    GroupMember& to = info.members[i];
+  for (size_t i = 0; i < voters_.size(); ++i) {
+    const LinkTarget& from = *voters_[i];
+    GroupMember& to = i < members_ ? info.members[i] : *info.witness;
     to.name = from.state.name();
     to.state = state_of(from.state.state());
+    if (i == members_ && to.state != MemberState::kInSync) to.state = MemberState::kOut;
     to.repaired_bytes = from.repaired_bytes.load();
     if (to.state == MemberState::kJoining) to.copied_bytes = from.copied_bytes.load();
     if (to.state == MemberState::kAway || to.state == MemberState::kOut) to.failure = from.state.attempt().message();
@@ -91,34 +94,47 @@ void Group::tell(const std::string& text) const {
 }
 
 // Requires, as what follows: mutex_.
-Status Group::set_page(size_t member, bool equal) {
+Status Group::set_page(size_t voter, bool equal) {
   GroupPage next = page_;
-  next.self = static_cast<uint8_t>(member);
+  next.self = static_cast<uint8_t>(voter);
   next.in_sync = static_cast<uint8_t>(in_sync_.members());
   next.equal = equal ? 1 : 0;
-  return actions_.set_page(members_[member], next, in_sync_.version());
+  return actions_.set_page(voters_[voter], next, in_sync_.version());
+}
+
+// False: the voter does not have the newest page.
+bool Group::write_page_to(size_t voter, bool equal) {
+  if ((in_sync_.durable_on() & only(voter)) != 0) return true;
+  if (!set_page(voter, equal).ok()) {
+    page_not_confirmed.hit();
+    return false;
+  }
+  in_sync_.durable(voter, in_sync_.version());
+  return true;
 }
 
 // Writes the newest page to the members that it names and that do not have it. False: not all have it.
-bool Group::write_page(bool equal) {
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync_.members() & ~in_sync_.durable_on() & only(i)) == 0) continue;
-    if (!set_page(i, equal).ok()) {
-      page_not_confirmed.hit();
-      return false;
-    }
-    in_sync_.durable(i, in_sync_.version());
+bool Group::write_to_members(bool equal) {
+  for (size_t i = 0; i < members_; ++i) {
+    if ((in_sync_.members() & only(i)) != 0 && !write_page_to(i, equal)) return false;
   }
+  return true;
+}
+
+// False: the page is not in force. The witness has it when all members have: what it alone has would keep the group
+// closed although others hold everything.
+bool Group::write_page(bool equal) {
+  if (!write_to_members(equal)) return false;
+  if (has_witness() && !voters_[members_]->state.is_out()) static_cast<void>(write_page_to(members_, equal));
   return !in_sync_.is_changing();
 }
 
-// All that hold everything, but for the member, and for those that an unfinished page leaves out and that are still
-// silent.
-membership::MemberSet Group::without(size_t member) const {
-  membership::MemberSet left = in_sync_.awaited() & ~only(member);
-  for (size_t i = 0; i < members_.size(); ++i) {
+// All that hold everything, but for those, and for those that an unfinished page leaves out and that are still silent.
+membership::MemberSet Group::holders_without(membership::MemberSet gone) const {
+  membership::MemberSet left = in_sync_.awaited() & ~gone;
+  for (size_t i = 0; i < members_; ++i) {
     const bool was_left_out = (in_sync_.awaited() & ~in_sync_.members() & only(i)) != 0;
-    if (was_left_out && !members_[i]->state.takes_updates()) left &= ~only(i);
+    if (was_left_out && !voters_[i]->state.takes_updates()) left &= ~only(i);
   }
   return left;
 }
@@ -127,20 +143,28 @@ void Group::take_out(LinkTarget* member) {
   if (!mutex_.try_lock()) return;
   const std::lock_guard lock(mutex_, std::adopt_lock);
   if (!member->state.awaits_updates() || !member->state.is_in_page()) return;
-  if (!in_sync_.begin(without(number_of(member)), in_sync_.awaited())) return too_few.hit();
+  const bool witness = is_witness(member);
+  const membership::MemberSet left = holders_without(only(number_of(member)));
+  if (!witness && !in_sync_.begin(left, in_sync_.awaited())) return too_few.hit();
   const Status late = Status::Unavailable("no answer for too long");
   if (member->state.attempt().ok()) member->state.note_attempt(late);
   member->state.note(TargetState::Event::kLate, late);
+  if (witness) {
+    witness_is_in_ = false;
+    return take_leave(member, "no member can be left out until it is back");
+  }
   if (write_page(/*equal=*/false)) settle();
 }
 
 // The newest page is in force.
 void Group::settle() {
   const membership::MemberSet now = in_sync_.members();
-  for (size_t i = 0; i < members_.size(); ++i) {
-    LinkTarget* const member = members_[i];
+  for (size_t i = 0; i < members_; ++i) {
+    LinkTarget* const member = voters_[i];
     if ((now & only(i)) == 0) {
-      if (member->state.is_in_page()) take_leave(member);
+      if (!member->state.is_in_page()) continue;
+      take_leave(member, "the store goes on with " + std::to_string(membership::count(now)) +
+                             " members of that group, and needs " + std::to_string(page_.needed));
       continue;
     }
     member->state.note(TargetState::Event::kInForce);
@@ -154,13 +178,24 @@ void Group::settle() {
   in_force_ = now;
 }
 
-void Group::take_leave(LinkTarget* member) {
+// The witness may have the newest page, which is in force.
+void Group::settle_witness() {
+  LinkTarget* const witness = voters_[members_];
+  const bool has_page = (in_sync_.durable_on() & only(members_)) != 0;
+  if (!has_page || witness_is_in_ || witness->state.is_out()) return;
+  witness_is_in_ = true;
+  witness->state.note(TargetState::Event::kInForce);
+  actions_.entered(witness);
+  came_in.hit();
+  tell(witness->state.name() + ", the witness, is back");
+}
+
+void Group::take_leave(LinkTarget* member, const std::string& consequence) {
   actions_.left(member);
   member->state.leave_page();
   taken_out.hit();
-  tell(member->state.name() + " does not answer; the store goes on with " +
-       std::to_string(membership::count(in_sync_.members())) + " members of that group, and needs " +
-       std::to_string(page_.needed) + ": see to its node. It is brought up to date when it is back");
+  tell(member->state.name() + " does not answer; " + consequence +
+       ": see to its node. It is brought up to date when it is back");
 }
 
 Status Group::check_replaced(const LinkTarget* member) const {
@@ -170,14 +205,16 @@ Status Group::check_replaced(const LinkTarget* member) const {
 Status Group::replace(LinkTarget* member) {
   const std::lock_guard lock(mutex_);
   const size_t number = number_of(member);
-  if (in_sync_.is_changing() && !write_page(/*equal=*/false)) {
+  const bool witness = is_witness(member);  // that a change may wait for
+  if (!witness && in_sync_.is_changing() && !write_page(/*equal=*/false)) {
     return Status::Unavailable(member->state.name() + " is not replaced while another member is late");
   }
-  settle();
+  if (!in_sync_.is_changing()) settle();
   page_.ids[number] = fresh_member_id(member->state.name());
   const bool begun = in_sync_.begin(in_sync_.members(), in_sync_.awaited());
   BONSAI_CHECK(begun);
-  if (write_page(/*equal=*/false)) return set_page(number, /*equal=*/false);
+  const bool is_known = witness ? write_to_members(/*equal=*/false) : write_page(/*equal=*/false);
+  if (is_known) return set_page(number, /*equal=*/false);
   return Status::Unavailable("the members of " + member->state.name() + " do not all have a page that replaces it");
 }
 
@@ -188,18 +225,22 @@ Status Group::enter(LinkTarget* member) {
   };
   if (in_sync_.is_changing()) {
     page_finished_later.hit();
+    static_cast<void>(in_sync_.begin(holders_without(0), in_sync_.awaited()));  // one may be back meanwhile
     if (!write_page(/*equal=*/false)) return not_yet();
     settle();
   }
-  const membership::MemberSet with = in_sync_.members() | only(number_of(member));
-  if (with == in_sync_.members()) return Status::OK();
+  const bool witness = is_witness(member);
+  const membership::MemberSet with = in_sync_.members() | (witness ? 0 : only(number_of(member)));
+  if (!witness && with == in_sync_.members()) return Status::OK();
   actions_.watch(member);
   if (!member->state.enter_page()) return Status::Unavailable(member->state.name() + " has failed again");
   const bool begun = in_sync_.begin(with, in_sync_.awaited() | with);
   BONSAI_CHECK(begun);
   if (!write_page(/*equal=*/false)) return not_yet();
   settle();
-  return Status::OK();
+  if (!witness) return Status::OK();
+  settle_witness();
+  return witness_is_in_ ? Status::OK() : not_yet();
 }
 
 void Group::let_go(LinkTarget* member) const {
@@ -216,18 +257,18 @@ Status Group::write_next_page() {
   const bool begun = in_sync_.begin(in_sync_.members(), in_sync_.awaited());
   BONSAI_CHECK(begun);
   if (write_page(/*equal=*/false)) return Status::OK();
-  return Status::Unavailable("the members of " + members_.front()->state.name() + " do not all have their page");
+  return Status::Unavailable("the members of " + voters_.front()->state.name() + " do not all have their page");
 }
 
 void Group::note_equal() {
   const std::lock_guard lock(mutex_);
   if (in_sync_.is_changing() || some_joined_) return;
-  for (size_t i = 0; i < members_.size(); ++i) {
+  for (size_t i = 0; i < members_; ++i) {
     if ((in_sync_.members() & only(i)) == 0) continue;
-    const std::lock_guard connecting(members_[i]->connecting);
-    const auto& connections = members_[i]->connections;
+    const std::lock_guard connecting(voters_[i]->connecting);
+    const auto& connections = voters_[i]->connections;
     const auto is_answered = [](const auto& each) { return each->is_whole() && each->answered(each->posted()); };
-    const bool holds_all = members_[i]->state.takes_updates() && !connections.empty() &&
+    const bool holds_all = voters_[i]->state.takes_updates() && !connections.empty() &&
                            std::all_of(connections.begin(), connections.end(), is_answered);
     if (!holds_all) return;
   }

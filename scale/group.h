@@ -3,11 +3,13 @@
 // docs/nodes.md has the protocol, membership/in_sync.h its rules.
 //
 // Invariants
-//   - A member is out only when all others that are in sync have made a page without it durable. Until then updates
-//     wait for it.
+//   - A member is out only when all others that are in sync, and with a witness a majority of the voters, have a
+//     durable page without it. Until then updates wait for it.
 //   - No page names fewer members than are needed. If one more would be too few, updates wait, and then fail for good.
 //   - The grants of a member count for the lease only while a page with it is in force.
 //   - A page names a member that was out when it holds everything that was acknowledged (joiner.h).
+//   - No update waits for a witness, and no page names it. It is out while its node does not answer, and comes back
+//     as a member does, without bytes.
 //
 // Thread-safety: any thread.
 #ifndef BONSAI_SCALE_GROUP_H_
@@ -49,13 +51,14 @@ class Group {
     size_t replaces = 0;                 // the number of a member that may be made anew under a new name, from 1 on
   };
 
-  // Requires: the page is in force. `members`: by number, and those that it does not name are out. They outlive it.
-  Group(std::vector<LinkTarget*> members, const VersionedPage& page, const Setup& setup, Actions actions);
+  // Requires: the page is in force. `voters`: the members by number, and the witness if there is one. Members that the
+  // page does not name are out. They outlive it.
+  Group(std::vector<LinkTarget*> voters, const VersionedPage& page, const Setup& setup, Actions actions);
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // The member has not answered for too long. It is out when this returns, or it is still waited for: fewer than needed
-  // would be left, another caller is changing the page, or a member did not confirm the page.
+  // would be left, another caller is changing the page, or a voter did not confirm the page. A witness is out at once.
   void take_out(LinkTarget* member);
   // Ends the connections of a member that is out, unless somebody uses them just now.
   void let_go(LinkTarget* member) const;
@@ -65,8 +68,9 @@ class Group {
   // A new pool takes the place of a member that is out, under an identity of its own: the pages of all that are in
   // sync say so, and its own. Requires: it is connected. Errors: Unavailable (not all have such a page).
   Status replace(LinkTarget* member);
-  // Brings a page with the member in force, which holds everything that was acknowledged and gets all updates. Errors:
-  // Unavailable (not yet, as another member does not answer: come again; or it has failed, and is out).
+  // Brings a page with the member in force, which holds everything that was acknowledged and gets all updates; or one
+  // that the witness has. Errors: Unavailable (not yet, as another member does not answer: come again; or it has
+  // failed, and is out).
   Status enter(LinkTarget* member);
 
   // Another page with the same members. Errors: Unavailable (not all have it).
@@ -77,8 +81,11 @@ class Group {
   void note_equal();
 
   // All members, by number.
-  [[nodiscard]] Members members() const { return members_; }
-  [[nodiscard]] size_t number_of(const LinkTarget* member) const;
+  [[nodiscard]] Members members() const { return voters().first(members_); }
+  // These, and the witness.
+  [[nodiscard]] Members voters() const { return voters_; }
+  [[nodiscard]] bool is_witness(const LinkTarget* voter) const { return number_of(voter) == members_; }
+  [[nodiscard]] size_t number_of(const LinkTarget* voter) const;
   [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] uint64_t bytes() const { return setup_.bytes; }
   // The newest page, which may not be in force yet; `self` and `equal` are 0.
@@ -89,13 +96,18 @@ class Group {
   void tell(const std::string& text) const;
 
  private:
-  [[nodiscard]] membership::MemberSet without(size_t member) const;
-  Status set_page(size_t member, bool equal);
+  [[nodiscard]] membership::MemberSet holders_without(membership::MemberSet gone) const;
+  Status set_page(size_t voter, bool equal);
+  bool write_page_to(size_t voter, bool equal);
+  bool write_to_members(bool equal);
   bool write_page(bool equal);
   void settle();
-  void take_leave(LinkTarget* member);
+  void settle_witness();
+  void take_leave(LinkTarget* member, const std::string& consequence);
+  [[nodiscard]] bool has_witness() const { return voters_.size() > members_; }
 
-  const std::vector<LinkTarget*> members_;
+  const std::vector<LinkTarget*> voters_;
+  const size_t members_;  // how many of them
   const Setup setup_;
   const Actions actions_;
   mutable base::YieldingMutex mutex_{"link.group"};
@@ -104,6 +116,7 @@ class Group {
   membership::InSync in_sync_;
   membership::MemberSet in_force_;  // that the last page in force names
   bool some_joined_ = false;
+  bool witness_is_in_ = false;  // its grants count
 };
 
 }  // namespace bonsai::scale

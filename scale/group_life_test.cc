@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lives of a group of three nodes on the simulated fabric, in virtual time and followed from their seeds: a node is
-// killed or stopped while its owner writes, joins again, with its pool or without, while others fail, and the group is
-// opened again by those that are there. Nothing that was acknowledged is lost. Each rule of testing/mutants.h that is
-// about groups is left out once, and a life must notice.
+// Lives of a group of three nodes, or of two and a witness, on the simulated fabric, in virtual time and followed from
+// their seeds: a node is killed or stopped while its owner writes, joins again, with its pool or without, while others
+// fail, and the group is opened again by those that are there. Nothing that was acknowledged is lost. Each rule of
+// testing/mutants.h that is about groups is left out once, and a life must notice.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,15 +31,21 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr size_t kNodes = 3, kSlots = 512, kWriters = 3;
+constexpr size_t kNodes = 3, kWitness = 2, kSlots = 512, kWriters = 3;
 constexpr uint64_t kLifeBytes = uint64_t{512} << 10, kResident = 4 << 10;
 constexpr uint64_t kLimitMs = 6'000, kMemberMs = 500;
 constexpr uint64_t kPauseUs = 10'000, kAtOnce = 800;
 inline constexpr base::Site kLifeSite{"group_life.write"};
 
+enum class Kind : uint8_t { kTwoOfThree, kAllOfThree, kWitnessed };
+Kind kind_of(uint64_t seed) {
+  return seed % 4 == 0 ? Kind::kAllOfThree : seed % 4 == 1 ? Kind::kWitnessed : Kind::kTwoOfThree;
+}
+
 class GroupLife {
  public:
-  GroupLife(uint64_t seed, bool needs_all) : dice_(seed), needs_all_(needs_all) {
+  GroupLife(uint64_t seed, Kind kind)
+      : dice_(seed), needs_all_(kind == Kind::kAllOfThree), has_witness_(kind == Kind::kWitnessed) {
     register_fabric("grouplife", [this](std::shared_ptr<rdma::Fabric>* fabric) {
       *fabric = network_.make_fabric();
       return Status::OK();
@@ -128,8 +134,9 @@ class GroupLife {
     };
     auto made = std::make_unique<Targets>(config);
     TargetName name;
+    const std::string third = has_witness_ ? "?witness=grouplife://c/p" : "|grouplife://c/p";
     const std::string query = needs_all_ ? "?replicas_min=3" : "";
-    Status status = parse_target_name("grouplife://a/p|grouplife://b/p|grouplife://c/p" + query, &name);
+    Status status = parse_target_name("grouplife://a/p|grouplife://b/p" + third + query, &name);
     if (status.ok()) status = made->add(std::move(name));
     bool found = false;
     if (status.ok()) status = (*made)[0].exists(false, &found);
@@ -251,20 +258,28 @@ class GroupLife {
     }
     base::BoundedWait wait("life.joins", 60'000);
     bool joins = false;  // it may be left out again at once, if it was the one that failed
-    while (!(joins = in_sync(other, lost) && in_sync(lost, lost)) && !wait.expired() && wrong_.empty()) wait.pause();
+    while (!(joins = is_back(lost, other)) && !wait.expired() && wrong_.empty()) wait.pause();
     over = true;
     for (base::Thread& writer : writers) writer.join();
     return check(joins, "a member that is back does not join") && read_all();
   }
-  [[nodiscard]] bool in_sync(size_t node, size_t member) const {
+  [[nodiscard]] VersionedPage page_of(size_t node) const {
     uint64_t epoch = 0;
     VersionedPage page;
     const Status status = PoolOwner::recorded_page(nodes_[node].folder.path(), "p", &epoch, &page);
-    return status.ok() && page.page.has(member);
+    return status.ok() ? page : VersionedPage();
   }
-  // `other` fails when the store is closed. Those that are left hold everything if the one that was lost has joined.
+  [[nodiscard]] bool in_sync(size_t node, size_t member) const { return page_of(node).page.has(member); }
+  [[nodiscard]] bool is_witness(size_t node) const { return has_witness_ && node == kWitness; }
+  // A witness is back when it has a page that is as new as the other's.
+  [[nodiscard]] bool is_back(size_t node, size_t other) const {
+    if (!is_witness(node)) return in_sync(other, node) && in_sync(node, node);
+    return page_of(node).page.members != 0 && !page_of(other).is_newer_than(page_of(node));
+  }
+  // `other` fails when the store is closed. Those that are left hold everything if the one that was lost has joined; or
+  // if one of these two is the witness.
   bool fail_after(size_t lost, size_t other, size_t third, bool stops) {
-    const bool knows = in_sync(third, lost);
+    const bool knows = in_sync(third, lost) || is_witness(lost) || is_witness(other);
     fail(other, false);
     Status status = open();
     if (knows) {
@@ -302,7 +317,7 @@ class GroupLife {
   }
 
   base::Random dice_;
-  const bool needs_all_;
+  const bool needs_all_, has_witness_;
   rdma::SimNetwork network_;
   std::array<Node, kNodes> nodes_;
   std::unique_ptr<Targets> targets_;
@@ -313,7 +328,7 @@ class GroupLife {
   std::string wrong_;
 };
 
-std::string life(uint64_t seed) { return GroupLife(seed, seed % 4 == 0).run(seed); }
+std::string life(uint64_t seed) { return GroupLife(seed, kind_of(seed)).run(seed); }
 
 TEST(GroupLife, NothingAcknowledgedIsLost) {
   const uint64_t first = base::seed_from_env_or(1), seeds = testing::budget<uint64_t>(8, 24, 2'000);
@@ -330,7 +345,7 @@ TEST(GroupLife, NothingAcknowledgedIsLost) {
 TEST(GroupLife, TheLossOfEachRuleIsNoticed) {
   constexpr std::array kRules = {kOutBeforePage,    kOpensWithTooFew,    kNotMadeEqual,   kFirstMemberOnly,
                                  kTooFewGoOn,       kJoinerMissesWrites, kStaleCopyLands, kEarlierNotAwaited,
-                                 kEntersBeforeCopy, kPageNotRaised};
+                                 kEntersBeforeCopy, kPageNotRaised,      kWitnessSkipped};
   uint64_t noticed = 0;
   for (const uint64_t rule : kRules) {
     bool wrong = false;

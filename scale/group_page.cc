@@ -34,10 +34,11 @@ Status may_be_made_anew(const GroupPage& page, size_t member, const std::string&
 }
 
 bool is_sound(const GroupPage& page) {
-  if (page.group == 0 || page.members < 2 || page.members > kMembersMax || page.self >= page.members) return false;
+  if (page.group == 0 || page.members < 2 || page.witness > 1) return false;
+  if (page.voters() > kMembersMax || page.self >= page.voters()) return false;
   if (page.needed == 0 || page.needed > page.members || page.equal > 1 || page.zeros != GroupPage().zeros) return false;
   if (page.in_sync >> page.members != 0 || membership::count(page.in_sync) < page.needed) return false;
-  const auto named = page.ids.begin() + page.members;
+  const auto named = page.ids.begin() + static_cast<ptrdiff_t>(page.voters());
   return std::none_of(page.ids.begin(), named, [](uint64_t id) { return id == 0; }) &&
          std::all_of(named, page.ids.end(), [](uint64_t id) { return id == 0; });
 }
@@ -71,6 +72,10 @@ GroupInfo info_of(const VersionedPage& page, const std::string& name) {
     member.name = "member " + std::to_string(i + 1);
     member.state = page.page.has(i) ? MemberState::kInSync : MemberState::kOut;
   }
+  if (page.page.witness != 0) {
+    info.witness.emplace().name = "witness";
+    info.witness->state = MemberState::kInSync;
+  }
   return info;
 }
 
@@ -78,7 +83,8 @@ VersionedPage group_page_of(const membership::Page& record) {
   VersionedPage made;
   if (record.members == 0) return made;
   GroupPage& page = made.page;
-  page.members = static_cast<uint8_t>(record.members);
+  page.witness = record.member[record.members - 1].role == Role::kWitness ? 1 : 0;
+  page.members = static_cast<uint8_t>(record.members - page.witness);
   page.needed = static_cast<uint8_t>(record.needed);
   page.self = static_cast<uint8_t>(record.self);
   page.equal = record.equal ? 1 : 0;
@@ -95,15 +101,15 @@ VersionedPage group_page_of(const membership::Page& record) {
 void set_group_page(const VersionedPage& page, membership::Page* record) {
   record->written_by = page.written_by;
   record->version = page.version;
-  record->members = page.page.members;
+  record->members = page.page.voters();
   record->needed = std::max<uint64_t>(page.page.needed, 1);
   record->self = page.page.self;
   record->equal = page.page.equal != 0;
   for (size_t i = 0; i < kMembersMax; ++i) {
     record->member[i] = {};
-    if (i >= page.page.members) continue;
+    if (i >= page.page.voters()) continue;
     record->member[i].id = {page.page.group, page.page.ids[i]};
-    record->member[i].role = page.page.has(i) ? Role::kInSync : Role::kOut;
+    record->member[i].role = i == page.page.members ? Role::kWitness : page.page.has(i) ? Role::kInSync : Role::kOut;
   }
 }
 

@@ -2,8 +2,9 @@
 // The page of a group as messages carry it, and the rules by which a node takes one. The members of a group are the
 // pools of several nodes that hold the same bytes. docs/nodes.md has the protocol, membership/page.h the file.
 //
-// Members are numbered as the target's name lists them. Each has a random identity of its own in the group: so a pool
-// that takes a lost member's place is not taken for that member, nor the lost one for it.
+// Members are numbered as the target's name lists them, and a witness, if there is one, after them. Each has a random
+// identity of its own in the group: so a pool that takes a lost member's place is not taken for that member, nor the
+// lost one for it.
 //
 // Thread-safety: values.
 #ifndef BONSAI_SCALE_GROUP_PAGE_H_
@@ -26,12 +27,16 @@ struct GroupPage {
   std::array<uint64_t, membership::kMembersMax> ids{};
   uint8_t members = 0;  // 0: the pool is a target alone
   uint8_t needed = 0;   // so many members at least hold what is acknowledged (replicas_min)
-  uint8_t self = 0;     // which member the pool is
+  uint8_t self = 0;     // which member the pool is; `members`: the witness
   uint8_t in_sync = 0;  // a membership::MemberSet
   uint8_t equal = 0;    // nothing was written since all bytes of those in sync were equal
-  std::array<uint8_t, 3> zeros{};
+  uint8_t witness = 0;  // 1: there is one (membership/in_sync.h)
+  std::array<uint8_t, 2> zeros{};
 
   [[nodiscard]] bool has(size_t member) const { return (in_sync >> member & 1) != 0; }
+  // The members and the witness.
+  [[nodiscard]] size_t voters() const { return size_t{members} + witness; }
+  [[nodiscard]] membership::Rule rule() const { return {.needed = needed, .voters = witness != 0 ? voters() : 0}; }
   bool operator==(const GroupPage&) const = default;
 };
 static_assert(sizeof(GroupPage) == 80 && membership::kMembersMax == 8);
@@ -47,6 +52,9 @@ struct VersionedPage {
   bool operator==(const VersionedPage&) const = default;
 };
 static_assert(sizeof(VersionedPage) == 96);
+
+// The size of a witness's pool, which holds nothing: its page is beside it, as that of every pool.
+inline constexpr uint64_t kWitnessBytes = 4096;
 
 // A random identity.
 [[nodiscard]] uint64_t fresh_group_id();

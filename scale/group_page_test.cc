@@ -39,6 +39,36 @@ TEST(GroupPageTest, PagesThatMakeNoSenseAreFound) {
   EXPECT_TRUE(may_follow({}, page_of(1, uint64_t{1} << 49)).IsInvalidArgument()) << "near its end";
 }
 
+// Of two members, and that of their witness.
+VersionedPage witnessed_page(uint8_t self) {
+  VersionedPage made = page_of(3, 8);
+  made.page.members = 2;
+  made.page.witness = 1;
+  made.page.needed = 1;
+  made.page.self = self;
+  return made;
+}
+
+TEST(GroupPageTest, AWitnessIsNumberedAfterTheMembers) {
+  for (const uint8_t self : {0, 1, 2}) EXPECT_TRUE(is_sound(witnessed_page(self).page));
+  EXPECT_EQ(witnessed_page(0).page.rule().witness(), 2U);
+  EXPECT_EQ(page_of(1, 1).page.rule().voters, 0U);
+  const std::vector<std::function<void(GroupPage*)>> faults = {
+      [](GroupPage* page) { page->self = 3; },        [](GroupPage* page) { page->witness = 2; },
+      [](GroupPage* page) { page->ids[2] = 0; },      [](GroupPage* page) { page->ids[3] = 1; },
+      [](GroupPage* page) { page->in_sync = 0b101; }, [](GroupPage* page) { page->needed = 3; },
+      [](GroupPage* page) { page->members = 8; }};
+  for (size_t i = 0; i < faults.size(); ++i) {
+    GroupPage page = witnessed_page(1).page;
+    faults[i](&page);
+    EXPECT_FALSE(is_sound(page)) << i;
+  }
+  const GroupInfo info = info_of(witnessed_page(2), "name");
+  EXPECT_EQ(info.members.size(), 2U);
+  ASSERT_TRUE(info.witness.has_value());
+  EXPECT_FALSE(info_of(page_of(1, 1), "name").witness.has_value());
+}
+
 // A later owner's page is newer, whatever its version.
 TEST(GroupPageTest, APageIsFollowedByNewerOnesOfItsMember) {
   const VersionedPage own = page_of(3, 8);
@@ -76,6 +106,12 @@ TEST(GroupPageTest, ARecordKeepsThePageAndTheOwner) {
     record.owner.lease_ns = membership::kLeaseNsMin;
     EXPECT_TRUE(membership::is_sound(record));
     EXPECT_EQ(group_page_of(record), page);
+  }
+  for (const uint8_t self : {0, 2}) {
+    set_group_page(witnessed_page(self), &record);
+    EXPECT_EQ(record.members, 3U);
+    EXPECT_TRUE(membership::is_sound(record));
+    EXPECT_EQ(group_page_of(record), witnessed_page(self));
   }
   EXPECT_EQ(record.owner.epoch, 5U);
   EXPECT_EQ(record.holder, "somebody");

@@ -17,13 +17,23 @@ using membership::only;
 namespace {
 
 constexpr uint64_t kFirstVersion = 1;  // of a page, while the group is made
+// As messages name it.
+std::string place(size_t self, size_t members) {
+  if (self == members) return "the witness of a group of " + std::to_string(members);
+  return "member " + std::to_string(self + 1) + " of a group of " + std::to_string(members);
+}
+
 constexpr const char* kFindOut = "Find out which, and remove that file on its node: the opening makes this member anew";
 
 }  // namespace
 
 GroupTarget::GroupTarget(TargetName name, const TargetConfig& config, RemoteLinks* links)
     : Target(std::move(name)), config_(config), links_(*links) {
-  for (const TargetName& member : name_.members) members_.push_back({member, {}, 0, {}, {}, false});
+  for (const TargetName& member : name_.members) members_.emplace_back().name = member;
+  for (const TargetName& witness : name_.witness) {
+    members_.emplace_back().name = witness;
+    members_.back().is_witness = true;
+  }
 }
 
 GroupTarget::~GroupTarget() {
@@ -36,17 +46,20 @@ void GroupTarget::tell(const std::string& text) const {
   if (config_.note) config_.note(text);
 }
 
-// The members that are this process's.
+// The voters that are this process's.
 MemberSet GroupTarget::taken() const {
   MemberSet taken = 0;
   for (size_t i = 0; i < members_.size(); ++i) taken |= members_[i].number.has_value() ? only(i) : 0;
   return taken;
 }
 
-std::vector<size_t> GroupTarget::numbers(MemberSet members) const {
+// The ones of them that have bytes.
+MemberSet GroupTarget::taken_members() const { return taken() & (only(members_count()) - 1); }
+
+std::vector<size_t> GroupTarget::numbers(MemberSet voters) const {
   std::vector<size_t> all;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((members & only(i)) != 0) all.push_back(*members_[i].number);
+    if ((voters & only(i)) != 0) all.push_back(*members_[i].number);
   }
   return all;
 }
@@ -81,7 +94,8 @@ Status GroupTarget::take_members(bool discard_unfinished) {
   for (Member& member : members_) {
     if (!member.status.ok()) continue;
     size_t number = 0;
-    member.status = link_->open(member.name, PoolOp::kOpen, looked_at, config_.mark, &number,
+    const uint64_t mark = member.is_witness ? 0 : config_.mark;
+    member.status = link_->open(member.name, PoolOp::kOpen, member.is_witness ? 0 : looked_at, mark, &number,
                                 {config_.take_over, config_.note, epoch_});
     if (member.status.ok()) {
       member.number = number;
@@ -139,11 +153,14 @@ Status GroupTarget::check_members() const {
       return Status::InvalidArgument(text + " is no member of a group: name it alone; or, if it is to take a lost " +
                                      "member's place, remove it on its node: the opening makes a new one");
     }
-    if (page.members != members_.size() || page.self != i) {
-      return Status::InvalidArgument(text + " is member " + std::to_string(page.self + 1) + " of a group of " +
-                                     std::to_string(page.members) + ", and was named as member " +
-                                     std::to_string(i + 1) + " of " + std::to_string(members_.size()) +
-                                     "; name the members as when the pool was made");
+    if (page.members == members_count() && page.voters() != members_.size()) {
+      return Status::InvalidArgument(
+          name() + " was made with" +
+          (page.witness != 0 ? " a witness; name it, too (?witness=SCHEME://NODE/POOL)" : "out a witness; name none"));
+    }
+    if (page.members != members_count() || page.self != i) {
+      return Status::InvalidArgument(text + " is " + place(page.self, page.members) + ", and was named as " +
+                                     place(i, members_count()) + "; name the members as when the pool was made");
     }
     if (first != nullptr && page.group != first->group) {
       return Status::InvalidArgument(text + " is a member of another group than those before it; name one group's");
@@ -173,34 +190,41 @@ Status GroupTarget::settle_members() {
     }
     members_[i].is_named = members_[i].number && page.has(i);
   }
-  return membership::may_open(page.in_sync, taken(), page.needed) ? Status::OK() : too_few(page.in_sync);
+  return membership::may_open(page.in_sync, taken(), page.rule()) ? Status::OK() : too_few(page.in_sync);
 }
 
 Status GroupTarget::too_few(MemberSet in_sync) const {
-  const size_t needed = newest_.page.needed;
-  const size_t wanted = std::max(needed, count(in_sync) - needed + 1);
+  const membership::Rule rule = newest_.page.rule();
+  const bool by_majority = rule.voters != 0 && count(taken()) < rule.majority();
+  const MemberSet asked = by_majority ? only(rule.voters) - 1 : in_sync;
+  const bool hides = rule.voters == 0;  // a newer page may be on those that are missing
+  const size_t wanted =
+      by_majority ? rule.majority() : std::max(rule.needed, hides ? count(in_sync) - rule.needed + 1 : 0);
   std::string missing;
   bool lost = false;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if ((in_sync & ~taken() & only(i)) == 0) continue;
+    if ((asked & ~taken() & only(i)) == 0) continue;
     lost |= members_[i].status.IsNotFound();
     missing +=
         (missing.empty() ? "" : "; ") + members_[i].name.text + " (" + std::string(members_[i].status.message()) + ")";
   }
   return Status::Unavailable(
       name() + " cannot be opened, as later updates may be on members that are missing: " + std::to_string(wanted) +
-      " of the " + std::to_string(count(in_sync)) + " that are known to be in sync are needed, and " +
-      std::to_string(count(in_sync & taken())) + " are there. Missing: " + missing + ". Bring " +
+      " of the " + std::to_string(count(asked)) +
+      (by_majority ? " that decide (the witness is one)" : " that are known to be in sync") + " are needed, and " +
+      std::to_string(count(asked & taken())) + " are there. Missing: " + missing + ". Bring " +
       (lost
            ? "back their nodes and the pools that these do not have; or, if the group was removed or they are lost for "
              "good, copy what one of the others holds (bonsai salvage) and remove its file on its node"
            : "their nodes back"));
 }
 
+// A member of that size, or the witness.
 Status GroupTarget::make_member(size_t member, PoolOp op, uint64_t bytes) {
   size_t number = 0;
-  BONSAI_RETURN_IF_ERROR(
-      link_->open(members_[member].name, op, bytes, config_.mark, &number, {false, config_.note, epoch_}));
+  const bool is_witness = members_[member].is_witness;
+  BONSAI_RETURN_IF_ERROR(link_->open(members_[member].name, op, is_witness ? kWitnessBytes : bytes,
+                                     is_witness ? 0 : config_.mark, &number, {false, config_.note, epoch_}));
   members_[member].number = number;
   made_ |= only(member);
   if (link_->target(number)->client->epoch() == epoch_) return Status::OK();
@@ -211,6 +235,7 @@ Status GroupTarget::create(uint64_t bytes) {
   if (link_ == nullptr) BONSAI_RETURN_IF_ERROR(look_for_members());
   for (size_t i = 0; i < members_.size(); ++i) {
     BONSAI_RETURN_IF_ERROR(make_member(i, PoolOp::kCreateUnnamed, bytes));
+    if (members_[i].is_witness) continue;
     const uint64_t made = link_->pool(*members_[i].number).region.bytes;
     if (i > 0 && made != bytes_) {
       return Status::InvalidArgument(members_[i].name.text + " has " + std::to_string(made) + " bytes and " +
@@ -222,13 +247,16 @@ Status GroupTarget::create(uint64_t bytes) {
   GroupPage& page = newest_.page;
   page.group = fresh_group_id();
   for (size_t i = 0; i < members_.size(); ++i) page.ids[i] = fresh_member_id(members_[i].name.text);
-  page.members = static_cast<uint8_t>(members_.size());
-  page.needed = static_cast<uint8_t>(name_.replicas_min != 0 ? name_.replicas_min : members_.size() / 2 + 1);
-  BONSAI_RETURN_IF_ERROR(write_page(taken(), taken()));
+  page.members = static_cast<uint8_t>(members_count());
+  page.witness = static_cast<uint8_t>(name_.witness.size());
+  const size_t needed = page.witness != 0 ? 1 : members_count() / 2 + 1;
+  page.needed = static_cast<uint8_t>(name_.replicas_min != 0 ? name_.replicas_min : needed);
+  BONSAI_RETURN_IF_ERROR(write_page(taken_members(), taken()));
   return serve();
 }
 
-// A page with these members, of this owner, durable on each of `to`, which has all of them. It is in force then.
+// A page with these members, of this owner, durable on each of `to`, which has all of them. It is in force then. The
+// witness is the last: what it alone has would keep the group closed although others hold everything.
 Status GroupTarget::write_page(MemberSet in_sync, MemberSet to) {
   newest_.page.in_sync = static_cast<uint8_t>(in_sync);
   newest_.page.equal = 0;
@@ -244,7 +272,7 @@ Status GroupTarget::write_page(MemberSet in_sync, MemberSet to) {
 
 Status GroupTarget::serve() {
   BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
-  const size_t first = numbers(taken())[0];
+  const size_t first = numbers(taken_members())[0];
   medium_text_ = link_->pool(first).text;
   emulated_ = link_->pool(first).emulated;
   for (Member& member : members_) {
@@ -254,10 +282,9 @@ Status GroupTarget::serve() {
     link_->target(number)->state.note_attempt(member.status);
     member.number = number;
   }
-  const std::vector<size_t> all = numbers(taken());
-  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, all, &medium_));
+  BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, numbers(taken_members()), &medium_));
   std::vector<LinkTarget*> targets;
-  for (const size_t number : all) targets.push_back(link_->target(number));
+  for (const size_t number : numbers(taken())) targets.push_back(link_->target(number));
   const Group::Setup setup = {bytes_, config_.mark, config_.first_bytes, epoch_, name_.replaces};
   return link_->make_group(std::move(targets), newest_, setup, config_.note, &group_);
 }
@@ -270,11 +297,11 @@ Status GroupTarget::open(uint64_t grow_bytes) {
   BONSAI_RETURN_IF_ERROR(replace_lost());
   BONSAI_RETURN_IF_ERROR(make_all_equal());
   if (made_ != 0) BONSAI_RETURN_IF_ERROR(name_made());
-  BONSAI_RETURN_IF_ERROR(write_page(taken(), taken()));
+  BONSAI_RETURN_IF_ERROR(write_page(taken_members(), taken()));
   for (const Member& member : members_) {
     if (member.number) continue;
-    tell(member.name.text + " is left out of its group (" + std::string(member.status.message()) +
-         "); it is brought up to date when its node is back");
+    tell(member.name.text + (member.is_witness ? ", the witness, is away (" : " is left out of its group (") +
+         std::string(member.status.message()) + "); it is brought up to date when its node is back");
   }
   return serve();
 }
@@ -300,7 +327,7 @@ Status GroupTarget::set_sizes(uint64_t grow_bytes) {
   bytes_ = std::max(most, grow_bytes);
   if (bytes_ > least) bytes_before_ = least;
   for (const Member& member : members_) {
-    if (!member.number) continue;
+    if (!member.number || member.is_witness) continue;
     if (link_->pool(*member.number).region.bytes != bytes_) {
       BONSAI_RETURN_IF_ERROR(link_->resize(*member.number, bytes_));
     }
@@ -324,8 +351,9 @@ Status GroupTarget::replace_lost() {
 
 bool GroupTarget::are_known_equal() const {
   return std::all_of(members_.begin(), members_.end(), [this](const Member& member) {
-    return !member.number || (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
-                              member.page.written_by == newest_.written_by);
+    return !member.number || member.is_witness ||
+           (member.is_named && newest_.page.equal != 0 && member.page.version == newest_.version &&
+            member.page.written_by == newest_.written_by);
   });
 }
 
@@ -333,7 +361,7 @@ bool GroupTarget::are_known_equal() const {
 Status GroupTarget::check_equal() const {
   const Member* first = nullptr;
   for (const Member& member : members_) {
-    if (!member.number) continue;
+    if (!member.number || member.is_witness) continue;
     if (first == nullptr) first = &member;
     if (first == &member) continue;
     bool equally = false;
@@ -412,7 +440,7 @@ Status GroupTarget::make_all_equal() {
   BONSAI_RETURN_IF_ERROR(outvote_source(*source));
   LinkTarget* const from = link_->target(*source->number);
   for (const Member& member : members_) {
-    if (!member.number || &member == source) continue;
+    if (!member.number || member.is_witness || &member == source) continue;
     ResyncResult result;
     BONSAI_RETURN_IF_ERROR(make_equal(&link_->reads(), &link_->writes(), from, link_->target(*member.number), bytes_,
                                       link_->limit_ms(), &result));
@@ -436,15 +464,16 @@ Status GroupTarget::open_read_only() {
   if (!found) return Status::IoError(name() + " does not exist");
   BONSAI_RETURN_IF_ERROR(check_medium(name(), config_));
   const auto source = std::find_if(members_.begin(), members_.end(), [](const Member& each) { return each.is_named; });
-  std::vector<Leases::Key> in_sync;
+  std::vector<Leases::Key> keys;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i].is_named) {
-      in_sync.push_back(target(i));
+    const bool grants = members_[i].is_named || (members_[i].is_witness && members_[i].number);
+    if (grants) {
+      keys.push_back(target(i));
     } else {
       give_back(i);
     }
   }
-  links_.leases().make_group(in_sync, newest_.page.needed);
+  links_.leases().make_group(keys, newest_.page.rule().grants());
   bytes_ = link_->pool(*source->number).region.bytes;
   if (are_known_equal()) BONSAI_RETURN_IF_ERROR(check_equal());
   BONSAI_RETURN_IF_ERROR(RemoteMedium::make(link_, *source->number, &medium_));
@@ -456,7 +485,7 @@ Status GroupTarget::open_read_only() {
 void GroupTarget::shrink_back() {
   const uint64_t bytes = std::exchange(bytes_before_, 0);
   if (bytes == 0) return;
-  for (const size_t number : numbers(taken())) static_cast<void>(link_->resize(number, bytes));
+  for (const size_t number : numbers(taken_members())) static_cast<void>(link_->resize(number, bytes));
 }
 
 Status GroupTarget::complete() {
@@ -493,7 +522,9 @@ Status GroupTarget::look_at_group(std::vector<GroupInfo>* groups) {
   VersionedPage newest;
   bool some_answer = false;
   for (const Member& member : members_) {
-    if (member.page.page.members == members_.size() && member.page.is_newer_than(newest)) newest = member.page;
+    const GroupPage& page = member.page.page;
+    const bool is_named = page.members == members_count() && (page.witness != 0 || name_.witness.empty());
+    if (is_named && member.page.is_newer_than(newest)) newest = member.page;
     some_answer = some_answer || !member.status.IsUnavailable();
   }
   if (newest.page.members == 0) return some_answer ? Status::OK() : members_.front().status;
@@ -501,7 +532,7 @@ Status GroupTarget::look_at_group(std::vector<GroupInfo>* groups) {
   info.epoch = epoch_ - 1;
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& from = members_[i];
-    GroupMember& to = info.members[i];
+    GroupMember& to = from.is_witness ? *info.witness : info.members[i];
     to.name = from.name.text;
     const bool is_it = from.page.page.group == newest.page.group && from.page.page.ids[i] == newest.page.ids[i];
     if (!from.status.ok()) {
@@ -509,7 +540,9 @@ Status GroupTarget::look_at_group(std::vector<GroupInfo>* groups) {
     } else if (!is_it) {
       to.failure = "the pool there is no member of this group, or was replaced as a member";
     }
-    if (!to.failure.empty() && to.state == MemberState::kInSync) to.state = MemberState::kAway;
+    if (!to.failure.empty() && to.state == MemberState::kInSync) {
+      to.state = from.is_witness ? MemberState::kOut : MemberState::kAway;
+    }
   }
   groups->push_back(std::move(info));
   return Status::OK();
@@ -518,8 +551,10 @@ Status GroupTarget::look_at_group(std::vector<GroupInfo>* groups) {
 Status GroupTarget::describe(std::string* text) {
   bool found = false;
   BONSAI_RETURN_IF_ERROR(exists(/*discard_unfinished=*/false, &found));
-  *text = found ? link_->pool(numbers(taken())[0]).text : "no pool yet; nodes store pools there, over " + name_.scheme;
-  if (found) *text += ", " + std::to_string(count(taken())) + " of " + std::to_string(members_.size()) + " members";
+  *text = found ? link_->pool(numbers(taken_members())[0]).text
+                : "no pool yet; nodes store pools there, over " + name_.scheme;
+  if (found)
+    *text += ", " + std::to_string(count(taken_members())) + " of " + std::to_string(members_count()) + " members";
   return Status::OK();
 }
 

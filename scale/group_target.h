@@ -11,6 +11,8 @@
 // Creation. All members are made without names; they get those when the pool is whole, and then a second page. While
 // the first page is the newest and a member is missing, the creation has not ended: what is there of it is removed.
 //
+// A witness is opened and made as a member is, and has a page and no bytes (membership/in_sync.h).
+//
 // A pool that is a member of a group is opened through the group, or alone for reading.
 #ifndef BONSAI_SCALE_GROUP_TARGET_H_
 #define BONSAI_SCALE_GROUP_TARGET_H_
@@ -66,10 +68,13 @@ class GroupTarget final : public Target {
     VersionedPage page;            // as of when it was taken
     std::optional<size_t> number;  // on the link: it is this process's, or once the target is used, joins later
     bool is_named = false;         // by the newest page as in sync
+    bool is_witness = false;
   };
 
   [[nodiscard]] membership::MemberSet taken() const;
-  [[nodiscard]] std::vector<size_t> numbers(membership::MemberSet members) const;
+  [[nodiscard]] membership::MemberSet taken_members() const;
+  [[nodiscard]] std::vector<size_t> numbers(membership::MemberSet voters) const;
+  [[nodiscard]] size_t members_count() const { return name_.members.size(); }
   [[nodiscard]] LinkTarget* target(size_t member) const { return link_->target(*members_[member].number); }
   Status look_for_members();
   Status take_members(bool discard_unfinished);
@@ -96,7 +101,7 @@ class GroupTarget final : public Target {
   const TargetConfig& config_;
   RemoteLinks& links_;
   RemoteLink* link_ = nullptr;
-  std::vector<Member> members_;
+  std::vector<Member> members_;     // and the witness, as the last
   VersionedPage newest_;            // the page that says who is in sync
   membership::MemberSet made_ = 0;  // members that have no names yet
   uint64_t epoch_ = 0;              // of all members

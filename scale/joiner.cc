@@ -97,7 +97,7 @@ bool Joiner::look_for_members() {
   bool some_are_out = false;
   size_t number = 0;
   while (Group* const group = next_group(number++)) {
-    for (LinkTarget* const member : group->members()) {
+    for (LinkTarget* const member : group->voters()) {
       if (is_over() || !member->state.is_out()) continue;
       some_are_out = true;
       try_to_join(group, member);
@@ -134,11 +134,13 @@ Status Joiner::join(Group* group, LinkTarget* member) {
     BONSAI_RETURN_IF_ERROR(complete_(member));
     made_anew.hit();
   }
-  group->tell(member->state.name() + (is_new ? " is made anew on its node, which does not have it" : " is back") +
-              ", and is brought up to date");
+  if (is_new || !group->is_witness(member)) {
+    group->tell(member->state.name() + (is_new ? " is made anew on its node, which does not have it" : " is back") +
+                ", and is brought up to date");
+  }
   member->copied_bytes.store(0);
   member->state.note(TargetState::Event::kConfirmed);
-  BONSAI_RETURN_IF_ERROR(copy(group, member));
+  if (!group->is_witness(member)) BONSAI_RETURN_IF_ERROR(copy(group, member));
   return enter(group, member);
 }
 
@@ -158,7 +160,11 @@ Status Joiner::connect(Group* group, LinkTarget* member, bool* is_new) {
 Status Joiner::take(Group* group, LinkTarget* member, PoolRequests* requests, rdma::Peer* peer, ServedPool* pool,
                     bool* is_new) const {
   PoolClient* const client = member->client.get();
-  const Group::Setup& setup = group->setup();
+  Group::Setup setup = group->setup();
+  if (group->is_witness(member)) {
+    setup.bytes = kWitnessBytes;
+    setup.mark = setup.first_bytes = 0;
+  }
   const TakeOver take_over = {false, nullptr, setup.epoch};
   const bool was_ours = client->epoch() == setup.epoch;
   Status status = was_ours
@@ -167,19 +173,19 @@ Status Joiner::take(Group* group, LinkTarget* member, PoolRequests* requests, rd
   if (status.IsNotFound()) {
     BONSAI_RETURN_IF_ERROR(group->check_replaced(member));
     *is_new = true;
-    status = requests->take(client, peer, PoolOp::kCreateUnnamed, group->bytes(), setup.mark, pool, take_over);
+    status = requests->take(client, peer, PoolOp::kCreateUnnamed, setup.bytes, setup.mark, pool, take_over);
   }
   BONSAI_RETURN_IF_ERROR(status);
   if (client->epoch() != setup.epoch) {
     return not_taken(member, "had owners of later epochs; it joins when the store is opened again");
   }
   if (!*is_new) BONSAI_RETURN_IF_ERROR(check_page(group->page(), group->number_of(member), pool->page.page, member));
-  if (pool->region.bytes < group->bytes()) {
-    BONSAI_RETURN_IF_ERROR(requests->ask(client, peer, PoolOp::kResize, group->bytes(), 0, pool));
+  if (pool->region.bytes < setup.bytes) {
+    BONSAI_RETURN_IF_ERROR(requests->ask(client, peer, PoolOp::kResize, setup.bytes, 0, pool));
   }
-  if (pool->region.bytes == group->bytes()) return Status::OK();
+  if (pool->region.bytes == setup.bytes) return Status::OK();
   return not_taken(member, "has " + std::to_string(pool->region.bytes) + " bytes, and the others of its group " +
-                               std::to_string(group->bytes()) + "; remove it on its node to have it replaced");
+                               std::to_string(setup.bytes) + "; remove it on its node to have it replaced");
 }
 
 Status Joiner::gone(const LinkTarget* member) const {

@@ -10,6 +10,7 @@
 //     joining, and nothing else.
 //   - A page names the member when everything that was acknowledged is durable on it.
 //   - Copying uses at most half of the time: each piece of work is followed by a pause of its length.
+//   - A witness that is out comes back in the same way, and has nothing to copy.
 //   - Attempts are made after growing pauses, from a tenth of a second to ten. One member joins at a time.
 //
 // Thread-safety: any thread.

@@ -183,10 +183,10 @@ Status RemoteLink::add_absent(const TargetName& name, size_t other, size_t* targ
   return Status::OK();
 }
 
-Status RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedPage& page, const Group::Setup& setup,
+Status RemoteLink::make_group(std::vector<LinkTarget*> voters, const VersionedPage& page, const Group::Setup& setup,
                               std::function<void(const std::string& text)> note, Group** group) {
-  const std::vector<Leases::Key> keys(members.begin(), members.end());
-  const size_t needed = page.page.needed;
+  const std::vector<Leases::Key> keys(voters.begin(), voters.end());
+  const size_t grants = page.page.rule().grants();
   Group::Actions actions;
   actions.set_page = [this](LinkTarget* to, const GroupPage& next, uint64_t version) {
     return set_page(to, next, version);
@@ -196,8 +196,8 @@ Status RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedP
   actions.watch = [this](LinkTarget* member) {
     if (keeper_) keeper_->watch(member);
   };
-  actions.entered = [this, keys, needed](LinkTarget* member) {
-    if (keeper_) keeper_->join_group(member, keys, needed);
+  actions.entered = [this, keys, grants](LinkTarget* member) {
+    if (keeper_) keeper_->join_group(member, keys, grants);
   };
   actions.left = [this](LinkTarget* member) {
     if (options_.leases != nullptr) options_.leases->remove(member);
@@ -210,8 +210,8 @@ Status RemoteLink::make_group(std::vector<LinkTarget*> members, const VersionedP
     });
     BONSAI_RETURN_IF_ERROR(joiner_->start());
   }
-  if (options_.leases != nullptr) options_.leases->make_group(keys, needed);
-  groups_.push_back(std::make_unique<Group>(std::move(members), page, setup, std::move(actions)));
+  if (options_.leases != nullptr) options_.leases->make_group(keys, grants);
+  groups_.push_back(std::make_unique<Group>(std::move(voters), page, setup, std::move(actions)));
   *group = groups_.back().get();
   joiner_->add(*group);
   return Status::OK();

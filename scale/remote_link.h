@@ -78,10 +78,10 @@ class RemoteLink {
   Status set_page(LinkTarget* target, const GroupPage& page, uint64_t version) const;
   // A member of a group that is not reached; *target is its number here. `other`: one that is, of the same size.
   Status add_absent(const TargetName& name, size_t other, size_t* target);
-  // From now on the targets are the members of a group, by number; `page` is in force, and those that it does not name
+  // From now on the targets are the voters of a group, by number; `page` is in force, and members that it does not name
   // join when their nodes are back (joiner.h). Requires: the others were opened, and are used by nobody yet; all have
   // their mirror. Errors: NoSpace (no thread).
-  Status make_group(std::vector<LinkTarget*> members, const VersionedPage& page, const Group::Setup& setup,
+  Status make_group(std::vector<LinkTarget*> voters, const VersionedPage& page, const Group::Setup& setup,
                     std::function<void(const std::string& text)> note, Group** group);
   // No member of the group joins any more when it returns.
   void stop_joining(Group* group);

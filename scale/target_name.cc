@@ -22,7 +22,8 @@ bool is_scheme(std::string_view text) {
 }
 
 constexpr std::string_view kRole = "role=", kCheckedLease = "lease=checked",
-                           kReplicasMin = "replicas_min=", kReplace = "replace=", kSameNode = "same_node=allowed";
+                           kReplicasMin = "replicas_min=", kReplace = "replace=", kSameNode = "same_node=allowed",
+                           kWitness = "witness=";
 constexpr char kMemberMark = '|';  // between the members of a group
 
 // Where the query begins: "?role=..." or "?lease=...".
@@ -55,6 +56,9 @@ bool parse_query(std::string_view query, bool is_group, TargetName* name) {
       if (!parse_count(word.substr(kReplicasMin.size()), &name->replicas_min)) return false;
     } else if (is_group && word.starts_with(kReplace)) {
       if (!parse_count(word.substr(kReplace.size()), &name->replaces)) return false;
+    } else if (is_group && word.starts_with(kWitness)) {
+      if (!name->witness.empty()) return false;
+      name->witness.emplace_back().text = word.substr(kWitness.size());
     } else if (is_group && word == kSameNode) {
       if (std::exchange(name->allows_same_node, true)) return false;
     } else if (word != kCheckedLease || std::exchange(name->checks_lease, true)) {
@@ -86,18 +90,38 @@ bool is_of_group(std::string_view text) {
   return false;
 }
 
+// Makes a name of the text after ?witness=.
+Status parse_witness(const std::string& whole, TargetName* group) {
+  TargetName& witness = group->witness.front();
+  const std::string text = witness.text;
+  if (group->members.size() != 2) {
+    return Status::InvalidArgument("'" + whole + "' has a witness and " + std::to_string(group->members.size()) +
+                                   " members, which decide by themselves; leave the witness out");
+  }
+  const bool is_name = parse_target_name(text, &witness).ok() && !witness.is_group() && witness.text == text;
+  if (!is_name || witness.scheme != group->scheme) {
+    return Status::InvalidArgument("'" + whole + "' has the witness '" + text + "', which is no pool of a node of " +
+                                   "its members' scheme; write ?witness=" + group->scheme + "://NODE/POOL");
+  }
+  const auto is_it = [&text](const TargetName& member) { return member.text == text; };
+  if (std::none_of(group->members.begin(), group->members.end(), is_it)) return Status::OK();
+  return Status::InvalidArgument("'" + whole + "' names " + text +
+                                 " as a member and as the witness; name another pool");
+}
+
 // The query after a group's '?'.
 Status parse_group_query(const std::string& whole, std::string_view query, TargetName* name) {
   if (!parse_query(query, /*is_group=*/true, name)) {
     return Status::InvalidArgument("'" + whole + "' has the query '" + std::string(query) +
-                                   "', which is none of a group; write ?replicas_min=N, ?replace=N, " +
-                                   "?same_node=allowed, ?lease=checked, ?role=log, ?role=dnodes or ?role=both, or " +
-                                   "several with & between");
+                                   "', which is none of a group; write ?replicas_min=N, ?witness=SCHEME://NODE/POOL, " +
+                                   "?replace=N, ?same_node=allowed, ?lease=checked, ?role=log, ?role=dnodes or " +
+                                   "?role=both, or several with & between");
   }
-  if (name->replaces > name->members.size()) {
+  if (!name->witness.empty()) BONSAI_RETURN_IF_ERROR(parse_witness(whole, name));
+  const size_t voters = name->members.size() + name->witness.size();
+  if (name->replaces > voters) {
     return Status::InvalidArgument("'" + whole + "' replaces member " + std::to_string(name->replaces) + " and names " +
-                                   std::to_string(name->members.size()) + "; write ?replace=1 to " +
-                                   std::to_string(name->members.size()));
+                                   std::to_string(voters) + "; write ?replace=1 to " + std::to_string(voters));
   }
   if (name->replicas_min <= name->members.size()) return Status::OK();
   return Status::InvalidArgument("'" + whole + "' wants each update on " + std::to_string(name->replicas_min) +
@@ -107,9 +131,11 @@ Status parse_group_query(const std::string& whole, std::string_view query, Targe
 
 // One loss would take both.
 Status check_nodes(const std::string& whole, const TargetName& group) {
-  for (const TargetName& member : group.members) {
+  std::vector<TargetName> all = group.members;
+  all.insert(all.end(), group.witness.begin(), group.witness.end());
+  for (const TargetName& member : all) {
     const auto is_there = [&member](const TargetName& other) { return other.node == member.node; };
-    if (group.allows_same_node || std::count_if(group.members.begin(), group.members.end(), is_there) == 1) continue;
+    if (group.allows_same_node || std::count_if(all.begin(), all.end(), is_there) == 1) continue;
     return Status::InvalidArgument("'" + whole + "' names two members on " + member.node +
                                    ", which are lost together; name pools of different nodes, or, if that is meant, " +
                                    "add ?same_node=allowed");

@@ -8,7 +8,9 @@
 //
 // The name of a group may end in `?replicas_min=N`: so many members at least hold what is acknowledged, else updates
 // stop. Unsaid: more than half of them; of two, both. `?replace=N`: the Nth member may be made anew although none was
-// ever made under that name. `?same_node=allowed`: members may share a node. `&` is between two queries.
+// ever made under that name. `?same_node=allowed`: members may share a node. `?witness=SCHEME://NODE/POOL`, of a group
+// of two: a pool there, of no bytes, decides which of them goes on without the other (docs/nodes.md); it counts as the
+// third for `replace`, and `replicas_min` is 1 then, if it is unsaid. `&` is between two queries.
 //
 // Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. A remote one may end in
 // `?lease=checked`: reads ask its node whether the pool is still this process's (leases.h). Both: with `&` between.
@@ -42,6 +44,7 @@ struct TargetName {
   size_t replicas_min = 0;               // of a group; 0: unsaid
   size_t replaces = 0;                   // of a group: the number of a member, from 1 on; 0: none
   bool allows_same_node = false;         // of a group
+  std::vector<TargetName> witness = {};  // of a group: none, or one
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
   [[nodiscard]] bool is_group() const { return !members.empty(); }

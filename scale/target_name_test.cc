@@ -75,6 +75,13 @@ TEST(TargetNameTest, AGroupIsItsMembersAndHowManyAreNeeded) {
   ASSERT_EQ("OK", parse_target_name("shm://a/p|shm://a/q?replace=2&same_node=allowed", &name).ToString());
   EXPECT_EQ(name.replaces, 2U);
   EXPECT_EQ(name.members[1].pool, "q");
+  EXPECT_TRUE(name.witness.empty());
+  ASSERT_EQ("OK", parse_target_name("rdma://a:1/p|rdma://b:1/p?witness=rdma://c:1/w&replace=3", &name).ToString());
+  EXPECT_EQ(name.text, "rdma://a:1/p|rdma://b:1/p");
+  ASSERT_EQ(name.witness.size(), 1U);
+  EXPECT_EQ(name.witness[0].node, "c:1");
+  EXPECT_EQ(name.witness[0].pool, "w");
+  EXPECT_EQ(name.replaces, 3U);
   ASSERT_EQ("OK", parse_target_name("/tmp/a|b", &name).ToString());
   EXPECT_FALSE(name.is_group()) << "a file";
 
@@ -98,6 +105,16 @@ TEST(TargetNameTest, WhatNamesNoGroupIsRefusedAndSaysWhy) {
       {"shm://a/p|shm://b/p?replicas=2", "replicas_min=N"},
       {"shm://a/p|shm://b/p?role=both&role=some", "?role=dnodes"},
       {"shm://a/p|shm://b", "shm://NODE/POOL"},
+      {"shm://a/p|shm://b/p?witness=shm://a/w", "two members on a,"},
+      {"shm://a/p|shm://b/p?witness=shm://a/p&same_node=allowed", "and as the witness"},
+      {"shm://a/p|shm://b/p?witness=rdma://c:1/w", "?witness=shm://NODE/POOL"},
+      {"shm://a/p|shm://b/p?witness=/tmp/w", "?witness=shm://NODE/POOL"},
+      {"shm://a/p|shm://b/p?witness=", "?witness=shm://NODE/POOL"},
+      {"shm://a/p|shm://b/p?witness=shm://c/w?role=log", "?witness=shm://NODE/POOL"},
+      {"shm://a/p|shm://b/p?witness=shm://c/w&witness=shm://d/w", "?witness=SCHEME://NODE/POOL"},
+      {"shm://a/p|shm://b/p|shm://c/p?witness=shm://d/w", "decide by themselves"},
+      {"shm://a/p|shm://b/p?witness=shm://c/w&replace=4", "?replace=1 to 3"},
+      {"shm://a/p?witness=shm://c/w", "none of a target"},
       {"shm://a/p|", "empty member"},
       {"|shm://a/p", "empty member"},
       {"/tmp/p|shm://a/p", "write shm://... for /tmp/p"},

@@ -43,8 +43,8 @@ const char* state_text(MemberState state) {
   return "out    ";
 }
 
-std::string member_text(const GroupInfo& group, const GroupMember& member) {
-  std::string text = std::string("  ") + state_text(member.state) + "  " + member.name;
+std::string member_text(const GroupInfo& group, const GroupMember& member, const std::string& role = "") {
+  std::string text = std::string("  ") + state_text(member.state) + "  " + role + member.name;
   if (member.state == MemberState::kJoining) {
     const uint64_t percent = 100 * member.copied_bytes / std::max<uint64_t>(group.bytes, 1);
     text += ": " + std::to_string(member.copied_bytes) + " of " + std::to_string(group.bytes) + " bytes copied (" +
@@ -74,7 +74,9 @@ Status GetGroups(const std::string& path, std::vector<GroupInfo>* groups, const 
 std::string GroupText(const GroupInfo& group) {
   const auto in_sync = static_cast<uint64_t>(std::count_if(
       group.members.begin(), group.members.end(), [](const auto& each) { return each.state == MemberState::kInSync; }));
-  const uint64_t spare = in_sync - std::min(in_sync, group.needed);
+  // One that a member in sync may be left alone by needs the witness.
+  const bool vouches = !group.witness || group.witness->state == MemberState::kInSync;
+  const uint64_t spare = vouches ? in_sync - std::min(in_sync, group.needed) : 0;
   std::string text = group.name + "\n  " + std::to_string(in_sync) + " of " + std::to_string(group.members.size()) +
                      " members in sync, " + std::to_string(group.needed) + " needed: " +
                      (in_sync < group.needed ? "too few"
@@ -82,6 +84,7 @@ std::string GroupText(const GroupInfo& group) {
                                              : std::to_string(spare) + " may be lost") +
                      "; epoch " + std::to_string(group.epoch) + ", page " + std::to_string(group.page) + "\n";
   for (const GroupMember& member : group.members) text += member_text(group, member);
+  if (group.witness) text += member_text(group, *group.witness, "witness ");
   return text;
 }
 

@@ -234,5 +234,20 @@ TEST(GroupTextTest, SaysHowManyMayBeLostAndWhyOthersAreMissing) {
             "  out      c\n");
 }
 
+TEST(GroupTextTest, WithoutItsWitnessNoMemberMayBeLost) {
+  GroupInfo group{"a|b", 1, 1000, 7, 12, {{"a", MemberState::kInSync, 0, ""}, {"b", MemberState::kInSync, 0, ""}}};
+  group.witness = {"c", MemberState::kInSync, 0, ""};
+  EXPECT_EQ(GroupText(group),
+            "a|b\n"
+            "  2 of 2 members in sync, 1 needed: 1 may be lost; epoch 7, page 12\n"
+            "  in sync  a\n"
+            "  in sync  b\n"
+            "  in sync  witness c\n");
+  group.witness = {"c", MemberState::kOut, 0, "no node answers"};
+  const std::string text = GroupText(group);
+  EXPECT_NE(text.find("none may be lost"), std::string::npos) << text;
+  EXPECT_NE(text.find("  out      witness c: no node answers\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace bonsai::store

@@ -4,6 +4,7 @@
 #define BONSAI_GROUPS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct GroupInfo {
   uint64_t epoch = 0;   // of the owner, or of the last one: it grows with each opening
   uint64_t page = 0;    // the version of the owner's newest page
   std::vector<GroupMember> members;
+  // A node that keeps pages and no bytes: in sync while it answers, else out. Its copied_bytes and repaired_bytes are
+  // 0.
+  std::optional<GroupMember> witness = std::nullopt;
 };
 
 // What the owner of an open store knows. Empty: each of its targets is on one node. May wait while a page is written.

@@ -105,25 +105,30 @@ class StoreMetrics : public prometheus::Collectable {
     Family epoch = gauge("bonsai_group_epoch", "Epoch of the owner of the group; it grows with each opening.");
     Family page = gauge("bonsai_group_page", "Version of the page that says which members are in sync.");
     Family bytes = gauge("bonsai_group_bytes", "Size of each member.");
-    Family state = gauge("bonsai_group_member_state", "1 for the state that the member is in, 0 for the others.");
+    Family state =
+        gauge("bonsai_group_member_state", "1 for the state that the member, or the witness, is in, 0 for the others.");
     Family lag = gauge("bonsai_group_member_lag_bytes",
                        "Bytes that the member still has to get; without a sample where nobody knows.");
+    const auto add_state = [this, &state](const GroupInfo& group, const GroupMember& member) {
+      for (const auto& [each, text] : kStates) {
+        MetricLabels labels = With({{"group", group.name}, {"member", member.name}});
+        labels.push_back({"state", std::string(text)});
+        AddSample(&state, std::move(labels), each == member.state ? 1 : 0);
+      }
+    };
     for (const GroupInfo& group : groups) {
       AddSample(&needed, With({{"group", group.name}}), static_cast<double>(group.needed));
       AddSample(&epoch, With({{"group", group.name}}), static_cast<double>(group.epoch));
       AddSample(&page, With({{"group", group.name}}), static_cast<double>(group.page));
       AddSample(&bytes, With({{"group", group.name}}), static_cast<double>(group.bytes));
       for (const GroupMember& member : group.members) {
+        add_state(group, member);
         const MetricLabels labels = With({{"group", group.name}, {"member", member.name}});
-        for (const auto& [each, text] : kStates) {
-          MetricLabels with_state = labels;
-          with_state.push_back({"state", std::string(text)});
-          AddSample(&state, std::move(with_state), each == member.state ? 1 : 0);
-        }
         const bool joins = member.state == MemberState::kJoining && group.bytes >= member.copied_bytes;
         if (joins) AddSample(&lag, labels, static_cast<double>(group.bytes - member.copied_bytes));
         if (member.state == MemberState::kInSync) AddSample(&lag, labels, 0);
       }
+      if (group.witness) add_state(group, *group.witness);
     }
     for (Family* const each : {&needed, &epoch, &page, &bytes, &state, &lag}) families->push_back(std::move(*each));
   }

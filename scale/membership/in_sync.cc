@@ -5,17 +5,21 @@
 
 namespace bonsai::scale::membership {
 
-bool may_open(MemberSet in_sync, MemberSet reached, size_t needed) {
-  return count(in_sync & ~reached) < needed && count(in_sync & reached) >= needed;
+bool may_open(MemberSet in_sync, MemberSet reached, const Rule& rule) {
+  if (count(in_sync & reached) < rule.needed) return false;
+  if (rule.voters != 0) return count(reached) >= rule.majority();
+  return count(in_sync & ~reached) < rule.needed;
 }
 
-InSync::InSync(MemberSet members, size_t needed, uint64_t version)
-    : awaited_(members), members_(members), durable_(members), needed_(needed), version_(version) {
-  BONSAI_CHECK(needed >= 1 && count(members) >= needed && members >> kMembersMax == 0);
+InSync::InSync(MemberSet members, const Rule& rule, uint64_t version)
+    : awaited_(members), members_(members), durable_(members | rule.witness_only()), rule_(rule), version_(version) {
+  BONSAI_CHECK(rule.needed >= 1 && count(members) >= rule.needed && rule.voters <= kMembersMax);
+  BONSAI_CHECK(members >> (rule.voters == 0 ? kMembersMax : rule.witness()) == 0);
 }
 
 bool InSync::begin(MemberSet members, MemberSet caught_up) {
-  if (count(members) < needed_ || (members & ~caught_up) != 0 || members >> kMembersMax != 0) return false;
+  const size_t members_max = rule_.voters == 0 ? kMembersMax : rule_.witness();
+  if (count(members) < rule_.needed || (members & ~caught_up) != 0 || members >> members_max != 0) return false;
   ++version_;
   members_ = members;
   durable_ = 0;
@@ -23,12 +27,11 @@ bool InSync::begin(MemberSet members, MemberSet caught_up) {
   return true;
 }
 
-void InSync::durable(size_t member, uint64_t version) {
-  BONSAI_CHECK(member < kMembersMax);
+void InSync::durable(size_t voter, uint64_t version) {
+  BONSAI_CHECK(voter < kMembersMax);
   if (version != version_) return;
-  durable_ |= only(member) & members_;
-  BONSAI_CHECK((durable_ & ~members_) == 0);
-  if (durable_ == members_) awaited_ = members_;
+  durable_ |= only(voter) & (members_ | rule_.witness_only());
+  if (!is_changing()) awaited_ = members_;
 }
 
 }  // namespace bonsai::scale::membership

@@ -85,8 +85,8 @@ bool small_worlds_find(uint64_t states_max) {
 }
 
 bool groups_find() {
-  for (const uint64_t needed : {1, 2, 3}) {
-    if (!explore_group({.needed = needed}, 1'000'000).wrong.empty()) return true;
+  for (const GroupSetup& setup : kGroupSetups) {
+    if (!explore_group(setup, 1'000'000).wrong.empty()) return true;
   }
   return false;
 }
@@ -139,6 +139,8 @@ TEST(MembershipMutants, ExplorationsNoticeTheLossOfEveryRule) {
       {"an added member is not awaited", kAddedNotAwaited, groups_find},
       {"a joining member counts", kJoiningCounted, groups_find},
       {"an answer about an earlier page counts", kLateAnswerCounts, groups_find},
+      {"a page is in force without the witness", kWitnessNotAwaited, groups_find},
+      {"members in sync open without a majority", kMajorityNotReached, groups_find},
       {"unanswered updates are forgotten", kNotSentAgain, walks},
       {"updates are taken after a refusal", kBackAfterNo, walks},
       {"a late member is not waited for", kOutTooEarly, walks},

@@ -58,7 +58,7 @@ bool is_sound_wire(const WireSlot& wire) {
   return std::all_of(wire.member, wire.member + wire.members, [](const WireMember& member) {
     const bool ends = member.address[Member::kAddressBytesMax] == '\0';
     const bool named = member.id[0] != 0 || member.id[1] != 0;
-    return ends && named && member.role >= 1 && member.role <= static_cast<uint64_t>(Role::kOut);
+    return ends && named && member.role >= 1 && member.role <= static_cast<uint64_t>(Role::kWitness);
   });
 }
 

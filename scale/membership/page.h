@@ -28,6 +28,7 @@ enum class Role : uint64_t {
   kJoining = 1,  // it gets all updates and does not have all that came before
   kInSync = 2,   // it holds everything that was acknowledged
   kOut = 3,      // it missed an update
+  kWitness = 4,  // no member: it keeps pages, and no bytes; the last in the list
 };
 
 struct Member {
@@ -51,7 +52,7 @@ struct Page {
   uint64_t written_by = 0;
   uint64_t version = 0;
   uint64_t needed = 1;  // so many members at least hold what is acknowledged (replicas_min)
-  size_t members = 0;   // at most kMembersMax; 0: the pool is a target alone
+  size_t members = 0;   // with the witness, at most kMembersMax; 0: the pool is a target alone
   size_t self = 0;      // which of the members this pool is
   bool equal = false;   // nothing was written since all bytes of those in sync were equal
   std::array<Member, kMembersMax> member;

@@ -42,9 +42,10 @@ enum Mutant : uint64_t {
   kStaleCopyLands = 1u << 24,       // a copy goes to a member that joins although its place was written meanwhile
   kEarlierNotAwaited = 1u << 25,    // what was noted before a member joined is not awaited before others are read
   kEntersBeforeCopy = 1u << 26,     // a page names a member that joins before it is brought up to date
-  kPageNotRaised = 1u << 27,        // a member that was brought up to date is in sync without a page that says so
-  kLeaseNotAwaited = 1u << 30,      // a node gives a pool away while its owner's lease runs
-  kFlushNotAwaited = 1u << 31,      // the server answers before the pool's flush thread has flushed
+  kWitnessSkipped = uint64_t{1} << 44,  // a page is in force that the witness does not have
+  kPageNotRaised = 1u << 27,            // a member that was brought up to date is in sync without a page that says so
+  kLeaseNotAwaited = 1u << 30,          // a node gives a pool away while its owner's lease runs
+  kFlushNotAwaited = 1u << 31,          // the server answers before the pool's flush thread has flushed
   // Of layouts.
   kTurnsOnceMore = uint64_t{1} << 32,   // a striped unit is on the target after its own
   kOffsetTurns = uint64_t{1} << 33,     // a striped unit is a unit further than its address

@@ -48,6 +48,7 @@ class Testbed:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bonsai-testbed-test.")) / "state"
         self.share = self.folder / "share"
         self.environment = {**os.environ, "BONSAI_TESTBED": str(self.folder)}
+        self.served = 0
 
     def start(self, *words):
         return subprocess.Popen([ROOT / "scripts/testbed.sh", *map(str, words)], env=self.environment, text=True,
@@ -66,12 +67,35 @@ class Testbed:
             f"{words}: exit code {process.returncode}, not {code}; it printed:\n{output}"
         return output
 
+    def serve(self, k, programs, folder="/dev/shm/pools", medium="auto"):
+        """Starts bonsaid in guest k, anew if it runs there, for a folder with a link to the NVDIMM. Returns the
+        arguments that owners need."""
+        secret = self.share / "secret"
+        if not secret.exists():
+            secret.touch(mode=0o600)
+            secret.write_text(random.randbytes(32).hex())
+        self.served += 1
+        log = self.share / f"bonsaid.{self.served}.log"  # a new name: guests cache files that are gone
+        self.run("exec", k, "busybox killall -q bonsaid; while busybox pidof bonsaid; do sleep 0.1; done")
+        self.run("exec", k, f"mkdir -p {folder}; ln -sf {DEVDAX} {folder}/nvdimm; setsid {programs.parent}/bin/bonsaid "
+                 f"--folder={folder} --listen={address_of(k)} --domain=adr --secret_file={secret} "
+                 f"--medium={medium} --litmus_ms=50 >{log} 2>&1 </dev/null &")
+        for _ in range(600):
+            if log.exists() and "ready: serves" in log.read_text():
+                return f"BONSAI_SECRET_FILE={secret}"
+            time.sleep(0.1)
+        raise AssertionError(f"bonsaid does not serve: {log.read_text() if log.exists() else 'no log'}")
+
     def pids(self):
         return [int(path.read_text()) for path in self.folder.glob("*.pid")]
 
     def remove(self):
         self.run("down", code=None)
         shutil.rmtree(self.folder.parent, ignore_errors=True)
+
+
+def address_of(k):
+    return f"rdma://10.66.0.{k}:7471"
 
 
 def exists(pid):
@@ -102,7 +126,7 @@ class Tests:
 
     def __init__(self, testbed, build):
         self.testbed, self.programs = testbed, build / "tests"
-        self.guest_cases, self.started = [], 0
+        self.guest_cases = []
 
     # ---- the testbed itself
 
@@ -193,31 +217,14 @@ class Tests:
 
     # ---- the store over the fabric
 
-    SERVED = "rdma://10.66.0.2:7471"
+    SERVED = address_of(2)
 
     @staticmethod
     def rounds(full, nightly):
         return nightly if os.environ.get("BONSAI_TEST_BUDGET") == "nightly" else full
 
     def start_bonsaid(self, folder="/dev/shm/pools", medium="auto"):
-        """Makes a folder in guest 2 with a link to the NVDIMM, and room for other pools. Returns the arguments that
-        owners need."""
-        secret = self.testbed.share / "secret"
-        if not secret.exists():
-            secret.touch(mode=0o600)
-            secret.write_text(random.randbytes(32).hex())
-        bonsaid = self.programs.parent / "bin" / "bonsaid"
-        self.started += 1
-        log = self.testbed.share / f"bonsaid.{self.started}.log"  # a new name: guests cache files that are gone
-        self.testbed.run("exec", 2, "busybox killall -q bonsaid; while busybox pidof bonsaid; do sleep 0.1; done")
-        self.testbed.run("exec", 2, f"mkdir -p /dev/shm/pools; ln -sf {DEVDAX} /dev/shm/pools/nvdimm; setsid {bonsaid} "
-                         f"--folder={folder} --listen={self.SERVED} --domain=adr --secret_file={secret} "
-                         f"--medium={medium} --litmus_ms=50 >{log} 2>&1 </dev/null &")
-        for _ in range(300):
-            if log.exists() and "ready: serves" in log.read_text():
-                return f"BONSAI_SECRET_FILE={secret}"
-            time.sleep(0.1)
-        raise AssertionError(f"bonsaid does not serve: {log.read_text() if log.exists() else 'no log'}")
+        return self.testbed.serve(2, self.programs, folder, medium)
 
     def test_store_over_rdma_runs_ycsb(self):
         """YCSB A and E over Soft-RoCE; the benchmark verifies every record that it reads."""
@@ -338,7 +345,7 @@ class Tests:
     def replace_a_stopped_owner(self, how, restarts):
         """The owner in guest 1 is stopped; one in guest 2 gets the pool, and updates it; the first one goes on. Returns
         the first one's answers to what it was asked after that update, and whether the pool has changed since."""
-        secret, number = self.start_bonsaid(), self.started
+        secret, number = self.start_bonsaid(), self.testbed.served
         pool, out = f"{self.SERVED}/pool", f"/run/owner.{number}"
         owner = f"{self.programs}/bonsaid_restart_test {how} {pool}"
         self.testbed.run("exec", 1, f"{secret} setsid {owner} >{out} 2>&1 </dev/null & echo $! >{out}.pid")
@@ -542,8 +549,8 @@ def run_tests(tests, names):
     return cases
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_as_test(kind, text):
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--junit", type=pathlib.Path)
     parser.add_argument("tests", nargs="*", help="only tests whose name contains one of these, beside up and down")
@@ -553,8 +560,8 @@ def main():
         print(f"the fabric over Soft-RoCE, power cuts and scripts/testbed.sh were NOT tested: {reason}")
         return 1 if os.environ.get("BONSAI_TESTBED_REQUIRED") == "1" else EXIT_SKIPPED
     testbed = Testbed()
-    tests = Tests(testbed, arguments.build.resolve())
-    names = [name for name in Tests.__dict__ if name.startswith("test_")]
+    tests = kind(testbed, arguments.build.resolve())
+    names = [name for name in kind.__dict__ if name.startswith("test_")]
     wanted = [name for name in names[1:-1] if any(word in name for word in arguments.tests or [""])]
     try:
         cases = run_tests(tests, [names[0], *wanted, names[-1]])
@@ -572,4 +579,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_test(Tests, __doc__))

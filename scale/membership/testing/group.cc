@@ -13,12 +13,15 @@
 namespace bonsai::scale::membership::testing {
 namespace {
 
-constexpr size_t kMembers = 3;
-constexpr MemberSet kAll = (1u << kMembers) - 1;
+constexpr size_t kVoters = 3;
+constexpr MemberSet kAll = (1u << kVoters) - 1;
+
+Rule rule_of(const GroupSetup& setup) { return {.needed = setup.needed, .voters = setup.witness ? kVoters : 0}; }
+MemberSet members_of(const GroupSetup& setup) { return kAll & ~rule_of(setup).witness_only(); }
 
 struct GroupPage {
   uint64_t epoch = 1, version = 1;
-  MemberSet members = kAll;
+  MemberSet members = 0;
 
   [[nodiscard]] bool is_newer_than(const GroupPage& other) const {
     return std::pair(epoch, version) > std::pair(other.epoch, other.version);
@@ -27,14 +30,20 @@ struct GroupPage {
 
 struct GroupState {
   explicit GroupState(const GroupSetup& setup)
-      : failures(setup.failures), changes(setup.changes), openings(setup.openings), in_sync(kAll, setup.needed, 1) {}
+      : failures(setup.failures),
+        changes(setup.changes),
+        openings(setup.openings),
+        holds(members_of(setup)),
+        in_sync(holds, rule_of(setup), 1) {
+    for (GroupPage& page : pages) page.members = holds;
+  }
 
   int failures, changes, openings;
   MemberSet up = kAll;
-  MemberSet holds = kAll;                             // every acknowledged update
-  std::array<GroupPage, kMembers> pages{};            // durable ones
-  std::array<uint64_t, kMembers> fenced = {1, 1, 1};  // epochs
-  std::array<uint64_t, kMembers> answers{};           // about versions, on their way to the owner
+  MemberSet holds;                                   // every acknowledged update; never the witness
+  std::array<GroupPage, kVoters> pages{};            // durable ones
+  std::array<uint64_t, kVoters> fenced = {1, 1, 1};  // epochs
+  std::array<uint64_t, kVoters> answers{};           // about versions, on their way to the owner
   // The owner.
   uint64_t epoch = 1;
   bool serving = true;  // its first page is in force
@@ -80,43 +89,29 @@ class GroupExplorer {
     return true;
   }
 
-  // The members that carry out the owner's requests.
+  // The voters that carry out the owner's requests.
   static MemberSet obedient(const GroupState& state) {
-    MemberSet members = 0;
-    for (size_t i = 0; i < kMembers; ++i) members |= state.fenced[i] == state.epoch ? only(i) : 0;
-    return members & state.up;
+    MemberSet voters = 0;
+    for (size_t i = 0; i < kVoters; ++i) voters |= state.fenced[i] == state.epoch ? only(i) : 0;
+    return voters & state.up;
   }
 
   void list_owner(const GroupState& state, Moves* moves) const {
-    const MemberSet obedient_members = obedient(state);
     const MemberSet awaited = state.in_sync.awaited();
-    if (state.serving && (awaited & ~obedient_members) == 0) {
+    if (state.serving && (awaited & ~obedient(state)) == 0) {
       moves->emplace_back("an update is acknowledged", [awaited](GroupState* s) -> std::string {
         s->holds &= awaited;  // others may have missed it
         return "";
       });
     }
-    for (size_t i = 0; i < kMembers; ++i) {
+    for (size_t i = 0; i < kVoters; ++i) {
+      const bool is_witness = (rule_of(setup_).witness_only() & only(i)) != 0;
+      if (!is_witness) list_changes(state, i, moves);
       const MemberSet named = state.in_sync.members();
-      const bool in = (named & only(i)) != 0;
+      const bool gets_pages = is_witness || (named & only(i)) != 0;
       const std::string member = " " + std::to_string(i);
-      if (state.changes > 0 && state.serving) {
-        moves->emplace_back((in ? "a page without" : "a page with") + member, [i](GroupState* s) -> std::string {
-          --s->changes;
-          // The owner knows which members hold everything: those that it has brought up to date, and those that it
-          // awaits.
-          static_cast<void>(s->in_sync.begin(s->in_sync.members() ^ only(i), s->holds));
-          return "";
-        });
-      }
-      if (!in && (obedient_members & only(i)) != 0 && (state.holds & only(i)) == 0) {
-        moves->emplace_back("brings up to date" + member, [i](GroupState* s) -> std::string {
-          s->holds |= only(i);
-          return "";
-        });
-      }
       const GroupPage page = {state.epoch, state.in_sync.version(), named};
-      if (in && (obedient_members & only(i)) != 0 && page.is_newer_than(state.pages[i])) {
+      if (gets_pages && (obedient(state) & only(i)) != 0 && page.is_newer_than(state.pages[i])) {
         moves->emplace_back("the page is durable on" + member, [i, page](GroupState* s) -> std::string {
           s->pages[i] = page;
           s->answers[i] = page.version;
@@ -134,8 +129,28 @@ class GroupExplorer {
     }
   }
 
+  static void list_changes(const GroupState& state, size_t i, Moves* moves) {
+    const bool in = (state.in_sync.members() & only(i)) != 0;
+    const std::string member = " " + std::to_string(i);
+    if (state.changes > 0 && state.serving) {
+      moves->emplace_back((in ? "a page without" : "a page with") + member, [i](GroupState* s) -> std::string {
+        --s->changes;
+        // The owner knows which members hold everything: those that it has brought up to date, and those that it
+        // awaits.
+        static_cast<void>(s->in_sync.begin(s->in_sync.members() ^ only(i), s->holds));
+        return "";
+      });
+    }
+    if (!in && (obedient(state) & only(i)) != 0 && (state.holds & only(i)) == 0) {
+      moves->emplace_back("brings up to date" + member, [i](GroupState* s) -> std::string {
+        s->holds |= only(i);
+        return "";
+      });
+    }
+  }
+
   void list_world(const GroupState& state, Moves* moves) {
-    for (size_t i = 0; i < kMembers; ++i) {
+    for (size_t i = 0; i < kVoters; ++i) {
       const std::string member = " " + std::to_string(i);
       const bool is_up = (state.up & only(i)) != 0;
       if (is_up ? state.failures > 0 : true) {
@@ -154,7 +169,7 @@ class GroupExplorer {
         });
       }
     }
-    if (state.reached == 0 || !may_open(state.newest.members, state.reached, setup_.needed)) return;
+    if (state.reached == 0 || !may_open(state.newest.members, state.reached, rule_of(setup_))) return;
     moves->emplace_back("it opens", [this](GroupState* s) { return open(s); });
   }
 
@@ -165,7 +180,7 @@ class GroupExplorer {
     --s->openings;
     ++s->epoch;
     s->answers = {};
-    s->in_sync = InSync(s->newest.members, setup_.needed, s->newest.version);
+    s->in_sync = InSync(s->newest.members, rule_of(setup_), s->newest.version);
     s->serving = false;
     if (!s->in_sync.begin(members, members)) return "an opening with too few members was allowed";
     s->reached = 0;
@@ -182,7 +197,7 @@ class GroupExplorer {
     add(state.failures, state.changes, state.openings, state.up, state.holds, state.epoch, state.serving);
     add(state.reached, state.newest.epoch, state.newest.version, state.newest.members);
     add(state.in_sync.awaited(), state.in_sync.members(), state.in_sync.version(), state.in_sync.durable_on());
-    for (size_t i = 0; i < kMembers; ++i) {
+    for (size_t i = 0; i < kVoters; ++i) {
       const GroupPage& page = state.pages[i];
       add(page.epoch, page.version, page.members, state.fenced[i], state.answers[i]);
     }

@@ -13,7 +13,7 @@ namespace bonsai::scale::membership {
 
 using bonsai::testing::mutant;
 
-enum Mutant : uint32_t {
+enum Mutant : uint64_t {
   // lease
   kGrantByArrival = 1u << 0,  // [L2] the owner counts from the arrival of the answer
   kNoMargin = 1u << 1,        // [L2] clocks are taken for exact
@@ -40,12 +40,14 @@ enum Mutant : uint32_t {
   kNewestOverwrittenFirst = 1u << 20,  // [P1] the slot with the newest page is written first
   kPoolNotCompared = 1u << 22,         // [P3] the page of another pool is accepted
   // in-sync members
-  kOpenedByTooFew = 1u << 23,    // [M3] an opening goes on though as many members as needed are missing
-  kDroppedBelowMin = 1u << 24,   // [M2] fewer members than needed are left
-  kOnSomeEnough = 1u << 25,      // [M1] a page is in force when it is on one member
-  kAddedNotAwaited = 1u << 26,   // [M1] a member is awaited when the page with it is everywhere
-  kJoiningCounted = 1u << 27,    // [M2] a page names a member that is not caught up
-  kLateAnswerCounts = 1u << 28,  // [M1] an answer about an earlier page counts for the newest
+  kOpenedByTooFew = 1u << 23,               // [M3] an opening goes on though as many members as needed are missing
+  kDroppedBelowMin = 1u << 24,              // [M2] fewer members than needed are left
+  kOnSomeEnough = 1u << 25,                 // [M1] a page is in force when it is on one member
+  kAddedNotAwaited = 1u << 26,              // [M1] a member is awaited when the page with it is everywhere
+  kJoiningCounted = 1u << 27,               // [M2] a page names a member that is not caught up
+  kLateAnswerCounts = 1u << 28,             // [M1] an answer about an earlier page counts for the newest
+  kWitnessNotAwaited = uint64_t{1} << 32,   // [M4] a page is in force without the witness
+  kMajorityNotReached = uint64_t{1} << 33,  // [M4] members in sync open without a majority
   // member states
   kNotSentAgain = 1u << 29,  // [S1] unanswered updates are forgotten with the connection
   kBackAfterNo = 1u << 30,   // [S2] updates are taken again after they were refused
