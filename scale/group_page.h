@@ -36,7 +36,7 @@ struct GroupPage {
   [[nodiscard]] bool has(size_t member) const { return (in_sync >> member & 1) != 0; }
   // The members and the witness.
   [[nodiscard]] size_t voters() const { return size_t{members} + witness; }
-  [[nodiscard]] membership::Rule rule() const { return {.needed = needed, .voters = witness != 0 ? voters() : 0}; }
+  [[nodiscard]] membership::Quorum rule() const { return {.needed = needed, .voters = witness != 0 ? voters() : 0}; }
   bool operator==(const GroupPage&) const = default;
 };
 static_assert(sizeof(GroupPage) == 80 && membership::kMembersMax == 8);

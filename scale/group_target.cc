@@ -194,7 +194,7 @@ Status GroupTarget::settle_members() {
 }
 
 Status GroupTarget::too_few(MemberSet in_sync) const {
-  const membership::Rule rule = newest_.page.rule();
+  const membership::Quorum rule = newest_.page.rule();
   const bool by_majority = rule.voters != 0 && count(taken()) < rule.majority();
   const MemberSet asked = by_majority ? only(rule.voters) - 1 : in_sync;
   const bool hides = rule.voters == 0;  // a newer page may be on those that are missing

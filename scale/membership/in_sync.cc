@@ -5,13 +5,13 @@
 
 namespace bonsai::scale::membership {
 
-bool may_open(MemberSet in_sync, MemberSet reached, const Rule& rule) {
+bool may_open(MemberSet in_sync, MemberSet reached, const Quorum& rule) {
   if (count(in_sync & reached) < rule.needed) return false;
   if (rule.voters != 0) return count(reached) >= rule.majority();
   return count(in_sync & ~reached) < rule.needed;
 }
 
-InSync::InSync(MemberSet members, const Rule& rule, uint64_t version)
+InSync::InSync(MemberSet members, const Quorum& rule, uint64_t version)
     : awaited_(members), members_(members), durable_(members | rule.witness_only()), rule_(rule), version_(version) {
   BONSAI_CHECK(rule.needed >= 1 && count(members) >= rule.needed && rule.voters <= kMembersMax);
   BONSAI_CHECK(members >> (rule.voters == 0 ? kMembersMax : rule.witness()) == 0);

@@ -29,7 +29,7 @@ using MemberSet = uint32_t;
 [[nodiscard]] constexpr size_t count(MemberSet members) { return static_cast<size_t>(std::popcount(members)); }
 
 // What decides, as it was when the group was made.
-struct Rule {
+struct Quorum {
   size_t needed = 1;  // so many members at least hold each acknowledged update
   size_t voters = 0;  // the members and the witness; 0: there is none, and the members in sync decide
 
@@ -45,13 +45,13 @@ struct Rule {
 // newest of those pages names `in_sync`; `needed` of these members hold each acknowledged update. If an unreached page
 // is newer, it still names at least `needed` members, and none of them is in `reached`. With a witness no page in force
 // is hidden from a majority.
-[[nodiscard]] bool may_open(MemberSet in_sync, MemberSet reached, const Rule& rule);
+[[nodiscard]] bool may_open(MemberSet in_sync, MemberSet reached, const Quorum& rule);
 
 // The owner's view of the page: the page in force, and the one change in flight.
 class InSync {
  public:
   // After opening, with the members that the owner's page names. Requires: at least `rule.needed` >= 1 of them.
-  InSync(MemberSet members, const Rule& rule, uint64_t version);
+  InSync(MemberSet members, const Quorum& rule, uint64_t version);
 
   // Begins a page that names `members`; `caught_up` are those that hold everything. A change in flight is abandoned for
   // it. False, and nothing has changed: fewer than `needed` would be left, or a member that is not caught up would be
@@ -73,7 +73,7 @@ class InSync {
 
  private:
   MemberSet awaited_, members_, durable_;
-  Rule rule_;
+  Quorum rule_;
   uint64_t version_;
 };
 

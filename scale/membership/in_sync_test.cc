@@ -49,17 +49,17 @@ TEST(InSync, EveryOpeningFencesAMemberOfEveryLease) {
 }
 
 TEST(InSync, WithAWitnessAMajorityDecides) {
-  constexpr Rule kRule = {.needed = 1, .voters = 3};
-  EXPECT_EQ(kRule.witness(), 2U);
-  EXPECT_TRUE(may_open(0b011, 0b101, kRule)) << "either of two members may be missing";
-  EXPECT_TRUE(may_open(0b011, 0b011, kRule)) << "so may the witness";
-  EXPECT_FALSE(may_open(0b011, 0b001, kRule)) << "one voter alone";
-  EXPECT_FALSE(may_open(0b001, 0b110, kRule)) << "no member in sync is reached";
-  EXPECT_TRUE(may_open(0b001, 0b101, kRule));
+  constexpr Quorum kQuorum = {.needed = 1, .voters = 3};
+  EXPECT_EQ(kQuorum.witness(), 2U);
+  EXPECT_TRUE(may_open(0b011, 0b101, kQuorum)) << "either of two members may be missing";
+  EXPECT_TRUE(may_open(0b011, 0b011, kQuorum)) << "so may the witness";
+  EXPECT_FALSE(may_open(0b011, 0b001, kQuorum)) << "one voter alone";
+  EXPECT_FALSE(may_open(0b001, 0b110, kQuorum)) << "no member in sync is reached";
+  EXPECT_TRUE(may_open(0b001, 0b101, kQuorum));
   EXPECT_FALSE(may_open(0b011, 0b101, {.needed = 2, .voters = 3}));
   for (MemberSet reached = 0; reached < 8; ++reached) {
     for (MemberSet granted = 0; granted < 8; ++granted) {
-      const bool both = may_open(0b011, reached, kRule) && count(granted) >= kRule.grants();
+      const bool both = may_open(0b011, reached, kQuorum) && count(granted) >= kQuorum.grants();
       EXPECT_TRUE(!both || (granted & reached) != 0) << "an opening fences a voter of every lease";
     }
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kVoters = 3;
 constexpr MemberSet kAll = (1u << kVoters) - 1;
 
-Rule rule_of(const GroupSetup& setup) { return {.needed = setup.needed, .voters = setup.witness ? kVoters : 0}; }
+Quorum rule_of(const GroupSetup& setup) { return {.needed = setup.needed, .voters = setup.witness ? kVoters : 0}; }
 MemberSet members_of(const GroupSetup& setup) { return kAll & ~rule_of(setup).witness_only(); }
 
 struct GroupPage {
