@@ -65,6 +65,11 @@ bool PoolClient::answered() const {
   return answer_word(offsetof(PoolAnswer, token)) == exchange().request.token && !list_.pending();
 }
 
+// An earlier request that was given up may still be on its way to the node, which is slow and not away.
+void PoolRequests::await_earlier(const PoolClient& client, const rdma::Peer& peer) const {
+  static_cast<void>(poll_until([&] { return !client.list_.pending() || !peer.usable(); }));
+}
+
 // Writes the next request, which await() sends. Errors: Unavailable (an earlier one is still in flight).
 Status PoolRequests::write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark) {
   const auto locked = lock();
@@ -144,6 +149,7 @@ Status PoolRequests::await(std::span<PoolClient* const> clients) {
 Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark,
                          ServedPool* pool) {
   const std::string& name = client->name_.text;
+  await_earlier(*client, *peer);
   Status status = write(client, peer, op, bytes, mark);
   if (status.ok()) status = await({&client, 1});
   // Who left may still have a request in flight, which any user of the worker may find complete.

@@ -113,9 +113,9 @@ class PoolRequests {
   PoolRequests(rdma::Worker* worker, base::YieldingMutex* mutex, uint64_t limit_ms, std::string fabric_text)
       : worker_(*worker), mutex_(mutex), limit_ms_(limit_ms), fabric_text_(std::move(fabric_text)) {}
 
-  // Sends a request to the node at the other end of `peer`. `bytes` and `mark` as in PoolRequest. *pool (may be null)
-  // is set on success. Errors: those that the node answered; Unavailable (no answer: the request may be in flight until
-  // the peer is closed, and may be carried out).
+  // Sends a request to the node at the other end of `peer`, after an earlier one has left. `bytes` and `mark` as in
+  // PoolRequest. *pool (may be null) is set on success. Errors: those that the node answered; Unavailable (no answer:
+  // the request may be in flight until the peer is closed, and may be carried out).
   Status ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
   // ask() for the requests that open a pool, as a new session. Waits out the lease of an owner that is silent. Errors:
   // also Busy (the owner is alive: it has renewed its lease meanwhile; or it maps the pool on its node).
@@ -145,6 +145,7 @@ class PoolRequests {
   Status write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark);
   Status await(std::span<PoolClient* const> clients);
   Status poll_until(const std::function<bool()>& ready) const;
+  void await_earlier(const PoolClient& client, const rdma::Peer& peer) const;
   Status read_answer(PoolClient* client, ServedPool* pool) const;
   [[nodiscard]] std::unique_lock<base::YieldingMutex> lock() const;
 

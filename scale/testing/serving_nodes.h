@@ -57,15 +57,15 @@ class ServingNodes {
     EXPECT_LE(page.written_by, epoch);
     return page;
   }
-  // Whether the node's own page and that of another member come to name it within the bound. `meanwhile` is called now
-  // and then.
+  // Whether a page that names the node comes in force within the bound: all that it names have it. `meanwhile` is
+  // called now and then.
   [[nodiscard]] bool comes_in_sync(size_t node, const std::string& pool,
                                    const std::function<void()>& meanwhile = nullptr) const {
     for (base::BoundedWait wait("test.in_sync", 60'000); !wait.expired(); wait.pause()) {
       if (meanwhile) meanwhile();
       if (!std::filesystem::exists(record(node, pool))) continue;
-      const bool knows = page_of(node, pool).page.has(node);
-      if (knows && page_of((node + 1) % nodes_.size(), pool).page.has(node)) return true;
+      const VersionedPage own = page_of(node, pool);
+      if (own.page.has(node) && is_in_force(own, pool)) return true;
     }
     return false;
   }
@@ -79,6 +79,15 @@ class ServingNodes {
   }
 
  private:
+  [[nodiscard]] bool is_in_force(const VersionedPage& page, const std::string& pool) const {
+    for (size_t node = 0; node < page.page.members; ++node) {
+      if (!page.page.has(node)) continue;
+      if (!std::filesystem::exists(record(node, pool))) return false;
+      const VersionedPage other = page_of(node, pool);
+      if (other.is_newer_than(page) || page.is_newer_than(other)) return false;
+    }
+    return true;
+  }
   static std::string address_of(size_t node) { return {static_cast<char>('a' + node)}; }
 
   const std::string scheme_;
