@@ -26,6 +26,7 @@ namespace bonsai::failing_node {
 namespace {
 
 constexpr int64_t kTaken = -2, kNone = -1;
+constexpr uint32_t kPatientMs = 20'000;
 
 // What the test asks of the node's process.
 struct Asked {
@@ -85,12 +86,13 @@ class FailingNode : public ::testing::Test {
     await([this] { return asked_->succeeding.load() == kTaken; });
   }
 
-  static Status open(const std::string& name, bool create, std::unique_ptr<DB>* db) {
+  // With the node's full memory an opening waits for as long as a slow machine takes.
+  static Status open(const std::string& name, bool create, std::unique_ptr<DB>* db, uint32_t wait_ms = 1'000) {
     Options options;
     options.create_if_missing = create;
     options.pool_bytes = uint64_t{1} << 18;
     options.background_threads = 0;
-    options.fabric_wait_ms_max = 1'000;
+    options.fabric_wait_ms_max = wait_ms;
     return DB::Open(options, "shm://node/" + name, db);
   }
 
@@ -134,7 +136,7 @@ class FailingNode : public ::testing::Test {
 
 TEST_F(FailingNode, GoesOnWhateverAllocationFails) {
   std::unique_ptr<DB> db;
-  ASSERT_EQ("OK", open("pool", true, &db).ToString());
+  ASSERT_EQ("OK", open("pool", true, &db, kPatientMs).ToString());
   ASSERT_EQ("OK", db->Close().ToString());
   const int64_t step = testing::budget<int64_t>(31, 7, 1);
   uint64_t failed = 0;
@@ -146,7 +148,7 @@ TEST_F(FailingNode, GoesOnWhateverAllocationFails) {
               put_.size());
   testing::add_figure("failing_allocations", failed);
   EXPECT_GT(failed, 5u);
-  expect_soon([&] { return open("pool", false, &db); });
+  expect_soon([&] { return open("pool", false, &db, kPatientMs); });
   ASSERT_NE(db, nullptr);
   std::string value;
   for (const std::string& key : put_) EXPECT_EQ("OK", db->Get(key, &value).ToString()) << key;

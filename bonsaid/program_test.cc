@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kKeys = 300;
-constexpr uint32_t kWaitMsMax = 1'000;
+constexpr uint32_t kWaitMsMax = 5'000;
 
 std::string key_of(uint64_t number) { return "key" + std::to_string(number % kKeys); }
 std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }

@@ -24,6 +24,7 @@
 #include "store/db_impl.h"
 #include "store/new_pool.h"
 #include "store/testing/island.h"
+#include "store/testing/silent_node.h"
 #include "testing/expect_budgets.h"
 #include "testing/scratch.h"
 
@@ -67,14 +68,14 @@ class RemoteStore : public ::testing::Test {
     EXPECT_EQ(after.size(), before.size()) << path << " left a file";
   }
   void fill(const std::string& path, uint64_t puts, const Options& options = creating()) {
-    open(path, options);
+    ASSERT_NO_FATAL_FAILURE(open(path, options));
     for (uint64_t i = 0; i < puts; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
     ASSERT_TRUE(db_->Close().ok());
   }
   void expect_filled(const std::string& path, uint64_t puts) {
     Options options = creating();
     options.create_if_missing = false;
-    open(path, options);
+    ASSERT_NO_FATAL_FAILURE(open(path, options));
     std::string value;
     for (uint64_t i = 0; i < puts; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << key_of(i);
     ASSERT_TRUE(db_->Close().ok());
@@ -139,22 +140,22 @@ TEST_F(RemoteStore, AsksNoMoreOfItsNodesThanItsBudgets) {
 
 TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
   Options options = creating();
-  options.fabric_wait_ms_max = 300;
-  open("near://node/a", options);
+  options.fabric_wait_ms_max = 2'000;
+  ASSERT_NO_FATAL_FAILURE(open("near://node/a", options));
   for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
   near_.node.pause(true);
-  const uint64_t begin_ns = base::now_ns();
   const Status status = db_->Put("late", "value");
   EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
   EXPECT_NE(status.message().find("near://node/a"), std::string::npos) << status.ToString();
-  EXPECT_LT(base::now_ns() - begin_ns, 10'000'000'000U);
   std::string value;
-  EXPECT_TRUE(db_->Get(key_of(3), &value).ok()) << "reads go on";
+  const Status read = db_->Get(key_of(3), &value);
+  EXPECT_TRUE(read.ok() || is_without_lease(read)) << "reads go on as long as its lease runs: " << read.ToString();
   db_.reset();
   std::unique_ptr<DB> none;
   EXPECT_TRUE(DB::Open(options, "near://node/a", &none).IsUnavailable());
   near_.node.pause(false);
-  base::sleep_ms(300);  // until the server has found the owner gone
+  ASSERT_EQ("OK", open_soon(creating(), "near://node/a", &db_).ToString());
+  db_.reset();
   expect_filled("near://node/a", 100);
 }
 
@@ -188,11 +189,11 @@ TEST_F(RemoteStore, SyncDrainAndCloseSayWhichTargetIsGone) {
   for (const Durability durability : {Durability::kDurable, Durability::kBuffered}) {
     Options options = creating();
     options.durability = durability;
-    options.fabric_wait_ms_max = 300;
+    options.fabric_wait_ms_max = 2'000;
     options.background_threads = 0;
     options.stall_ms_max = 5'000;
     const std::string path = durability == Durability::kBuffered ? "near://node/b" : "near://node/a";
-    open(path, options);
+    ASSERT_NO_FATAL_FAILURE(open(path, options));
     for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
     near_.node.pause(true);
     static_cast<void>(db_->Put("late", "value"));

@@ -31,7 +31,6 @@ TEST(RemoteSecret, ComesFromAFileThatOptionsOrEnvironmentName) {
   Options options;
   options.create_if_missing = true;
   options.pool_bytes = uint64_t{8} << 20;
-  options.fabric_wait_ms_max = 1'000;
   const auto open = [&](const std::string& file) {
     options.fabric_secret_file = file;
     std::unique_ptr<DB> db;
