@@ -28,7 +28,7 @@ Status run_checkpoint(const std::vector<std::string>& operands, ExitCode*) {
   OpenPool pool;
   Options options;
   if (Status status = options_from_flags(&options); !status.ok()) return status;
-  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  if (Status status = open_pool_to_read(options, &pool); !status.ok()) return status;
   uint64_t records = 0;
   Status status = options_of_copy(&options);
   if (status.ok()) status = Checkpoint(pool.db.get(), options, operands[0], nullptr, &records);
@@ -83,7 +83,7 @@ Status run_dump(const std::vector<std::string>&, ExitCode*) {
   Options options;
   if (Status status = options_from_flags(&options); !status.ok()) return status;
   OpenPool pool;
-  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  if (Status status = open_pool_to_read(options, &pool); !status.ok()) return status;
   uint64_t records = 0;
   Status printed = print(std::string(kDumpTitle) + std::string(key_format_name(pool.keys.format)) + "\n");
   Status status = pool.db->Scan({}, {}, [&](std::string_view key, std::string_view value) {

@@ -107,6 +107,15 @@ Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created
   return says(made, "exists already") ? opened : made;
 }
 
+Status open_pool_to_read(Options options, OpenPool* pool) {
+  options.create_if_missing = false;
+  options.read_only = FLAGS_medium == "auto";
+  const Status opened = open_pool(options, pool);
+  if (!opened.IsNotSupported() || !options.read_only) return opened;
+  options.read_only = false;
+  return open_pool(options, pool);
+}
+
 Status open_pool(const Options& options, OpenPool* pool) {
   std::string path;
   TestOptions test;

@@ -32,6 +32,11 @@ struct OpenPool {
 // program.
 Status open_pool(const Options& options, OpenPool* pool);
 
+// As open_pool(), for a command that only reads: without changing the pool, and without permission to, where that is
+// possible. A pool that cannot be opened read-only (on a node, on a DAX device, striped, for a test medium) is opened
+// as for updates.
+Status open_pool_to_read(Options options, OpenPool* pool);
+
 // As open_pool(). If `options` say that a missing pool is to be created, *created is whether this call has created it.
 // If an existing pool has another size than the requested one, standard error says so.
 Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created);

@@ -182,11 +182,11 @@ std::string check_table(const CheckReport& report) {
             "\n         keys: " + (damage.key_range.empty() ? "none" : damage.key_range) + "\n";
   }
   for (const Damage& repair : report.repairs) {
-    text += "UNSOUND  " + repair.where + ": " + repair.what + "\n         keys: none; opening the pool repairs it\n";
+    text += "UNSOUND  " + repair.where + ": " + repair.what + "\n         keys: none; opening the pool for updates repairs it\n";
   }
   if (report.ok() && report.repairs.empty()) return text + row("verdict", "nothing is damaged");
   if (report.ok()) {
-    return text + row("verdict", "no key is affected; opening the pool repairs " +
+    return text + row("verdict", "no key is affected; opening the pool for updates repairs " +
                                      std::to_string(report.repairs.size()) + " unsound places");
   }
   return text + row("verdict", std::to_string(report.damages.size()) +
@@ -201,7 +201,7 @@ Status run_stat(const std::vector<std::string>&, ExitCode*) {
   Options options;
   if (Status status = options_from_flags(&options); !status.ok()) return status;
   OpenPool pool;
-  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  if (Status status = open_pool_to_read(options, &pool); !status.ok()) return status;
   const Stats stats = pool.db->GetStats();
   const std::vector<GroupInfo> groups = GetGroups(*pool.db);
   return pool.close(print(FLAGS_json ? dump(stat_json(stats, groups)) : stat_table(stats, groups)));

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "admin/testing/run_program.h"
 #include "base/testing/temp_folder.h"
+#include "bonsai/db.h"
 #include "bonsai/stats_fields.h"
 
 namespace bonsai::admin {
@@ -63,6 +66,50 @@ TEST_F(Program, PutMakesThePoolOnlyOnRequest) {
   must("put", {"--create", "--bytes=64M", "a", "1"});
   must("put", {"--create", "b", "2"});  // and keeps the pool if it exists
   EXPECT_EQ(bonsai("scan").out, "a\t1\nb\t2\n");
+}
+
+// What only reads opens the pool read-only: no byte changes, and several may do so at once.
+TEST_F(Program, ReadingNeedsNoPermissionAndChangesNoByte) {
+  create();
+  must("put", {"apple", "red"});
+  std::filesystem::permissions(pool(), std::filesystem::perms::owner_read);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const std::string before = testing::read_file(pool());
+  const auto written = std::filesystem::last_write_time(pool());
+  std::unique_ptr<DB> reader;
+  Options reading;
+  reading.read_only = true;
+  ASSERT_TRUE(DB::Open(reading, pool(), &reader).ok());
+  EXPECT_EQ(bonsai("get", {"apple"}).out, "red\n");
+  EXPECT_EQ(bonsai("exists", {"apple"}).exit_code, 0);
+  EXPECT_EQ(bonsai("scan").out, "apple\tred\n");
+  EXPECT_EQ(bonsai("count").out, "1\n");
+  EXPECT_EQ(bonsai("dump").out, "bonsai-dump 1 bytes\napple\tred\nend 1\n");
+  EXPECT_NE(bonsai("stat").out.find(", read-only\n"), std::string::npos);
+  const testing::TempFolder other;
+  EXPECT_EQ(bonsai("checkpoint", {other.file("copy")}).exit_code, 0);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::owner_all);
+  EXPECT_TRUE(testing::read_file(pool()) == before && std::filesystem::last_write_time(pool()) == written);
+  std::filesystem::permissions(pool(), std::filesystem::perms::owner_all);
+  const ProgramResult put = bonsai("put", {"pear", "green"});
+  EXPECT_EQ(put.exit_code, 3);
+  EXPECT_NE(put.err.find("which only reads it"), std::string::npos) << put.err;
+  reader.reset();
+  must("put", {"pear", "green"});
+  std::unique_ptr<DB> owner;
+  ASSERT_TRUE(DB::Open(Options(), pool(), &owner).ok());
+  const ProgramResult got = bonsai("get", {"apple"});
+  EXPECT_EQ(got.exit_code, 3);
+  EXPECT_NE(got.err.find("is open in another process, "), std::string::npos) << got.err;
+}
+
+// Those that cannot be opened read-only are opened as for updates.
+TEST_F(Program, StripedPoolsAreReadToo) {
+  const std::string both = "--pool=" + folder_.file("a") + "," + folder_.file("b");
+  ASSERT_EQ(run_program({"create", both, "--bytes=16M", "--layout=software"}).exit_code, 0);
+  ASSERT_EQ(run_program({"put", both, "apple", "red"}).exit_code, 0);
+  EXPECT_EQ(run_program({"get", both, "apple"}).out, "red\n");
+  EXPECT_EQ(run_program({"get", both, "pear"}).exit_code, 1);
 }
 
 TEST_F(Program, ConditionsDecideAndTellByTheExitCode) {
@@ -235,13 +282,15 @@ TEST_F(Program, CheckSaysWhatOpeningWillRepair) {
   const ProgramResult table = bonsai("check");
   EXPECT_EQ(table.exit_code, 0) << "no key is affected: " << table.err;
   EXPECT_EQ(table.out.find("nothing is damaged"), std::string::npos) << table.out;
-  for (const char* text : {"first superblock at target 0", "opening the pool repairs it", "no key is affected"}) {
+  for (const char* text : {"first superblock at target 0", "opening the pool for updates repairs it", "no key is affected"}) {
     EXPECT_NE(table.out.find(text), std::string::npos) << text << " in\n" << table.out;
   }
   const auto json = nlohmann::json::parse(bonsai("check", {"--json"}).out);
   EXPECT_EQ(json["ok"], true);
   ASSERT_EQ(json["repairs"].size(), 1U);
-  must("get", {"a"});
+  EXPECT_EQ(bonsai("get", {"a"}).out, "1\n");
+  EXPECT_EQ(bonsai("check").out, table.out) << "what only reads repairs nothing";
+  must("put", {"a", "2"});
   EXPECT_NE(bonsai("check").out.find("nothing is damaged"), std::string::npos);
 }
 

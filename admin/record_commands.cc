@@ -92,13 +92,23 @@ Status with_pool(Work&& work) {
   return with_remedy(pool.close(work(pool)), FLAGS_pool);
 }
 
-// As above, for the range of records that --from or --after, --end and --limit name: calls work(pool, options, from).
+// As with_pool(), for a command that only reads.
+template <typename Work>
+Status with_pool_to_read(Work&& work) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  OpenPool pool;
+  if (Status status = open_pool_to_read(std::move(options), &pool); !status.ok()) return status;
+  return with_remedy(pool.close(work(pool)), FLAGS_pool);
+}
+
+// The same for the range of records that --from or --after, --end and --limit name: calls work(pool, options, from).
 template <typename Work>
 Status with_range(Work&& work) {
   if (!FLAGS_from.empty() && !FLAGS_after.empty()) {
     return Status::InvalidArgument("give --from, which begins at its key, or --after, which begins after it, not both");
   }
-  return with_pool([&](OpenPool& pool) {
+  return with_pool_to_read([&](OpenPool& pool) {
     std::string from, end;
     const std::string& begin = FLAGS_after.empty() ? FLAGS_from : FLAGS_after;
     Status status = begin.empty() ? Status::OK() : pool.keys.parse(begin, &from);
@@ -160,7 +170,7 @@ Status run_increment(const std::vector<std::string>& operands, ExitCode*) {
 
 Status run_get(const std::vector<std::string>& operands, ExitCode* exit) {
   std::string value;
-  Status status = with_pool([&](OpenPool& pool) {
+  Status status = with_pool_to_read([&](OpenPool& pool) {
     std::string key;
     Status parsed = pool.keys.parse(operands[0], &key);
     return parsed.ok() ? pool.db->Get(key, &value) : parsed;
@@ -186,7 +196,7 @@ Status run_del(const std::vector<std::string>& operands, ExitCode* exit) {
 }
 
 Status run_exists(const std::vector<std::string>& operands, ExitCode* exit) {
-  const Status status = with_pool([&](OpenPool& pool) {
+  const Status status = with_pool_to_read([&](OpenPool& pool) {
     std::string key;
     Status parsed = pool.keys.parse(operands[0], &key);
     return parsed.ok() ? pool.db->Exists(key) : parsed;

@@ -61,7 +61,9 @@ Status InterleavedViews::add(const Layout& layout, size_t target, std::span<std:
         "the kernel maps no more pieces of a striped target; raise vm.max_map_count, or create the pool with larger "
         "units");
   }
-  return Status::NotSupported("the memory of a striped target cannot be mapped once more; use layout none");
+  return Status::NotSupported(
+      "the memory of a striped target cannot be mapped once more, as that of a pool that is opened read-only: open it "
+      "for updates, or look at it by `bonsai check`, or use layout none");
 }
 
 InterleavedViews::~InterleavedViews() {

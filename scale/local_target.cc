@@ -69,6 +69,16 @@ Status LocalTarget::open_read_only() {
   return base::Mapping::open(name(), options, &mapping_);
 }
 
+Status LocalTarget::open_own_copy() {
+  base::MappingOptions options;
+  options.read_only = options.own_copy = true;
+  options.domain = config_.domain;
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(name(), options, &mapping_));
+  BONSAI_RETURN_IF_ERROR(make_medium());
+  medium_text_ += ", read-only";
+  return Status::OK();
+}
+
 Status LocalTarget::map(const base::MappingOptions& options) {
   base::MappingOptions declared = options;
   declared.domain = config_.domain;

@@ -28,6 +28,7 @@ class LocalTarget final : public Target {
   Status create(uint64_t bytes) override;
   Status open(uint64_t grow_bytes) override;
   Status open_read_only() override;
+  Status open_own_copy() override;
   [[nodiscard]] uint64_t bytes() const override { return mapping_->bytes(); }
   [[nodiscard]] base::ProductMedium* product() override;
   [[nodiscard]] base::HookedMedium* hooked() override;

@@ -2,8 +2,9 @@
 // The targets of a pool: files, devices and memory of this machine, and pools that other nodes serve. Their callers do
 // not know which. `Target` is one of them; `Targets` are those of one pool, with the links to the nodes of remote ones.
 //
-// Order of calls: exists(); then one of create(), open() and open_read_only(), which makes the medium. A new target has
-// no name before complete(), and is gone if it is destroyed before (a device keeps its name and its bytes).
+// Order of calls: exists(); then one of create(), open(), open_read_only() and open_own_copy(), which makes the medium.
+// A new target has no name before complete(), and is gone if it is destroyed before (a device keeps its name and its
+// bytes).
 //
 // Thread-safety: one owner; Targets::traffic() and groups() from any thread.
 #ifndef BONSAI_SCALE_TARGET_H_
@@ -78,6 +79,13 @@ class Target {
   virtual Status open(uint64_t grow_bytes) = 0;
   // Opens it for reading alone: nothing is written through its media. Errors: as open().
   virtual Status open_read_only() = 0;
+  // Opens it so that what is written through its media changes copies in this process's memory and never the target.
+  // Errors: as open(), and NotSupported (it is not a file of this machine).
+  virtual Status open_own_copy() {
+    return Status::NotSupported(name() +
+                                " is not a file of this machine, and only those can be opened read-only: open "
+                                "it for updates, or look at it by `bonsai check`");
+  }
 
   // Requires, as what follows: created or open.
   [[nodiscard]] virtual uint64_t bytes() const = 0;

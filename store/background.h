@@ -69,7 +69,7 @@ class Background {
   }
   // To be called after a read, outside its guard.
   void after_read() {
-    if (threads_.empty()) compact();
+    if (threads_.empty() && !options_.read_only) compact();
   }
   // A writer has been unable to continue for so long: makes some progress, or waits a little for it.
   void help_stalled(uint64_t stalled_ns);

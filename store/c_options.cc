@@ -32,6 +32,7 @@ void bonsai_options_set_create_if_missing(bonsai_options_t* options, unsigned ch
 void bonsai_options_set_error_if_exists(bonsai_options_t* options, unsigned char on) {
   options->options.error_if_exists = on != 0;
 }
+void bonsai_options_set_read_only(bonsai_options_t* options, unsigned char on) { options->options.read_only = on != 0; }
 void bonsai_options_set_key_format(bonsai_options_t* options, int key_format) {
   bonsai::c::set_enum(options, &options->options.key_format, key_format, bonsai::KeyFormat::kFixed8, "key format");
 }

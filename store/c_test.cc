@@ -324,6 +324,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_fabric_wait_ms_max(options_, 15);
   bonsai_options_set_fabric_workers(options_, 16);
   bonsai_options_set_take_over(options_, 1);
+  bonsai_options_set_read_only(options_, 1);
   std::string logged;
   bonsai_options_set_log_sink(
       options_,
@@ -345,7 +346,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   EXPECT_EQ(set.fabric_secret_file, "a secret");
   EXPECT_EQ(set.fabric_wait_ms_max, 15u);
   EXPECT_EQ(set.fabric_workers, 16u);
-  EXPECT_TRUE(set.take_over);
+  EXPECT_TRUE(set.take_over && set.read_only);
   bonsai_options_set_fabric_secret_file(options_, nullptr);
   EXPECT_EQ(set.fabric_secret_file, "");
   EXPECT_EQ(set.buffered_window_ms, 11u);

@@ -59,6 +59,8 @@ void DbImpl::start(BackgroundThreads threads) {
   large_value_bytes_min_ = tiers_->pool.limits().large_value_bytes_min;
   nvm_before_ = base::nvm_counters();
   closed_ = false;
+  // Nothing writes from here on, whoever forgets to ask.
+  if (options_.read_only) tiers_->volume->give_up("the store is read-only; open it without read_only to change it");
   background_.start(std::move(threads));
 }
 
@@ -90,7 +92,7 @@ Status DbImpl::close() {
   background_.stop();
   closed_ = true;
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
-  return finish(closing.get(), std::move(status));
+  return options_.read_only ? Status::OK() : finish(closing.get(), std::move(status));
 }
 
 // Without memory the pool stays as a crash would leave it, and a new one gets no names.
@@ -117,8 +119,13 @@ Status DbImpl::of_parent() {
       "this process was forked from the one that has the pool open, which goes on using it; open pools after the fork");
 }
 
+Status DbImpl::of_reader() {
+  return Status::NotSupported("this store was opened read-only and cannot be changed; open it without read_only");
+}
+
 Status DbImpl::await_updates(Stall* stall) const {
   if (!owner_.mine()) return of_parent();
+  if (options_.read_only) return of_reader();
   if (tiers_->volume->failed()) return tiers_->volume->health();
   return stall->await_memory();
 }
@@ -557,6 +564,7 @@ Status DbImpl::Sync() {
 }
 
 Status DbImpl::sync() {
+  if (options_.read_only) return Status::OK();
   for (base::BoundedWait wait("sync", options_.stall_ms_max);; wait.pause()) {
     const Status closed = tiers_->log->close_epoch();
     if (closed.ok()) return tiers_->log->note_ends();
@@ -567,6 +575,7 @@ Status DbImpl::sync() {
 }
 
 Status DbImpl::Drain() {
+  if (options_.read_only) return owner_.mine() ? of_reader() : of_parent();
   return with_memory([this] { return owner_.mine() ? background_.drain() : of_parent(); });
 }
 

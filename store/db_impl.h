@@ -175,7 +175,8 @@ class DbImpl final : public DB {
 
  private:
   DbImpl(const Options& options, std::unique_ptr<Tiers> tiers);
-  // In the owner's process while the volume has not failed and memory is not scarce.
+  // In the owner's process while the volume has not failed and memory is not scarce. The volume of a read-only store
+  // counts as failed.
   [[nodiscard]] bool takes_updates() const {
     return owner_.mine() && !tiers_->volume->failed() && !base::memory_is_scarce();
   }
@@ -187,6 +188,7 @@ class DbImpl final : public DB {
   [[nodiscard]] bool may_acknowledge() const { return options_.durability != Durability::kBuffered || may_answer(); }
   [[nodiscard]] Status await_acknowledgement() const;
   [[nodiscard]] static Status of_parent();
+  [[nodiscard]] static Status of_reader();
   [[nodiscard]] Status refuse_key(std::string_view key) const;
   static Status check_value(std::string_view value) {
     if (value.size() <= kValueBytesMax) [[likely]]

@@ -52,6 +52,16 @@ class DeviceTest : public ::testing::TestWithParam<bool> {
   std::string device_;
 };
 
+// Neither a device nor a pool of a node can be opened read-only, and both say what else there is.
+TEST_P(DeviceTest, CannotBeOpenedReadOnly) {
+  ASSERT_TRUE(use(device_, creating()).ok());
+  Options reading;
+  reading.read_only = true;
+  expect_says(use(device_, reading), Status::Code::kNotSupported,
+              "open it for updates, or look at it by `bonsai check`");
+  EXPECT_TRUE(use(device_, Options()).ok());
+}
+
 TEST_P(DeviceTest, ABlankOneHoldsNoPool) {
   expect_says(use(device_, Options()), Status::Code::kNotSupported, "");
   expect_says(Remove(device_), Status::Code::kIoError, "nothing to remove");

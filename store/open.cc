@@ -79,6 +79,12 @@ class Opener {
       return Status::InvalidArgument(
           "only a store in DRAM can be volatile: set medium to DRAM, too, or durability to durable or buffered");
     }
+    if (options_.read_only &&
+        (is_volatile() || options_.create_if_missing || options_.error_if_exists || options_.grow_bytes != 0)) {
+      return Status::InvalidArgument(
+          "read_only opens a pool that exists and stays as it is: set it without create_if_missing, error_if_exists, "
+          "grow_bytes and a medium in DRAM");
+    }
     const bool said = std::any_of(names.begin(), names.end(), [](const scale::TargetName& name) {
       return name.role != scale::TargetRole::kUnsaid;
     });
@@ -102,6 +108,7 @@ class Opener {
 
   // All targets exist, or none does and this opening creates them.
   Status decide_creation() {
+    if (options_.read_only) return Status::OK();  // what is missing cannot be opened
     if (is_volatile()) {
       create_ = true;
       return Status::OK();
@@ -134,6 +141,8 @@ class Opener {
       scale::Target& target = (*t_.targets)[i];
       if (create_) {
         BONSAI_RETURN_IF_ERROR(create(&target, i));
+      } else if (options_.read_only) {
+        BONSAI_RETURN_IF_ERROR(target.open_own_copy());
       } else {
         const bool keeps_size = target.role() == scale::TargetRole::kLog;
         BONSAI_RETURN_IF_ERROR(target.open(keeps_size ? 0 : options_.grow_bytes));
@@ -354,7 +363,7 @@ Status open_store(const Options& options, const TestOptions& test, const std::st
     BONSAI_RETURN_IF_ERROR(check_bounds(options));
     BONSAI_RETURN_IF_ERROR(check_bounds(test));
     BackgroundThreads threads;
-    BONSAI_RETURN_IF_ERROR(BackgroundThreads::reserve(options, &threads));
+    if (!options.read_only) BONSAI_RETURN_IF_ERROR(BackgroundThreads::reserve(options, &threads));
     auto made = std::make_unique<DbImpl>(options);
     BONSAI_RETURN_IF_ERROR(open_tiers(options, test, path, &made->tiers(), name_later));
     made->start(std::move(threads));

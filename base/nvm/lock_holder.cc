@@ -47,7 +47,7 @@ uint64_t started_s(const std::string& proc, std::string_view stat) {
 }  // namespace
 
 // "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF"; of one that waits: "1: -> FLOCK ...".
-int64_t holder_in(std::string_view table, uint64_t device, uint64_t inode) {
+LockHolder holder_in(std::string_view table, uint64_t device, uint64_t inode) {
   std::array<char, 64> place{};
   static_cast<void>(std::snprintf(place.data(), place.size(), "%02x:%02x:%" PRIu64, gnu_dev_major(device),
                                   gnu_dev_minor(device), inode));
@@ -57,9 +57,9 @@ int64_t holder_in(std::string_view table, uint64_t device, uint64_t inode) {
     table.remove_prefix(end + 1);
     if (word_of(line, 1) != "FLOCK" || word_of(line, 5) != place.data()) continue;
     const int64_t id = std::strtoll(std::string(word_of(line, 4)).c_str(), nullptr, 10);
-    if (id > 0) return id;
+    if (id > 0) return {.process = id, .shared = word_of(line, 3) == "READ"};
   }
-  return 0;
+  return {};
 }
 
 std::string process_text(const std::string& proc, int64_t id) {
@@ -77,10 +77,11 @@ std::string open_elsewhere(int fd) {
   struct stat info = {};
   std::string table;
   const bool known = ::fstat(fd, &info) == 0 && read_text("/proc/locks", kTableBytesMax, &table);
-  const int64_t id = known ? holder_in(table, info.st_dev, info.st_ino) : 0;
-  if (id == ::getpid()) return "is open in this process already";
-  const std::string who = id == 0 ? "" : process_text("/proc", id);
-  return "is open in another process" + (who.empty() ? " (or twice in this one)" : ", " + who);
+  const LockHolder holder = known ? holder_in(table, info.st_dev, info.st_ino) : LockHolder();
+  if (holder.process == ::getpid()) return "is open in this process already";
+  const std::string who = holder.process == 0 ? "" : process_text("/proc", holder.process);
+  return "is open in another process" + (who.empty() ? " (or twice in this one)" : ", " + who) +
+         (holder.shared ? ", which only reads it (others may, too)" : "");
 }
 
 }  // namespace bonsai::base

@@ -30,17 +30,19 @@ constexpr const char* kTable =
     "6: FLOCK  ADVISORY  WRITE 16 00:1a:777 0 EOF";
 
 TEST(LockHolder, IsFoundByDeviceAndInode) {
-  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 7), 12);
-  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1b), 77), 14) << "one of another namespace, then a reader";
-  EXPECT_EQ(holder_in(kTable, makedev(0x103, 2), 77), 15);
-  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 777), 16) << "a last line without an end";
+  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 7).process, 12);
+  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1b), 77).process, 14) << "one of another namespace, then a reader";
+  EXPECT_EQ(holder_in(kTable, makedev(0x103, 2), 77).process, 15);
+  EXPECT_TRUE(holder_in(kTable, makedev(0, 0x1b), 77).shared);
+  EXPECT_FALSE(holder_in(kTable, makedev(0x103, 2), 77).shared);
+  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 777).process, 16) << "a last line without an end";
 }
 
 TEST(LockHolder, IsNobodyWhoWaitsOrHoldsAnotherKindOfLock) {
-  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 77), 0);
-  EXPECT_EQ(holder_in(kTable, makedev(1, 2), 3), 0);
+  EXPECT_EQ(holder_in(kTable, makedev(0, 0x1a), 77).process, 0);
+  EXPECT_EQ(holder_in(kTable, makedev(1, 2), 3).process, 0);
   for (const char* table : {"", "\n", "1:", "1: FLOCK", "1: FLOCK ADVISORY WRITE x 00:1a:7", "\n\n  \n"}) {
-    EXPECT_EQ(holder_in(table, makedev(0, 0x1a), 7), 0) << table;
+    EXPECT_EQ(holder_in(table, makedev(0, 0x1a), 7).process, 0) << table;
   }
 }
 

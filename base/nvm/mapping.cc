@@ -81,6 +81,9 @@ void allocate_huge(int fd, size_t begin, size_t end) {
 
 Status check_options(const std::string& path, const MappingOptions& options) {
   if (path.empty()) return Status::InvalidArgument("the path is empty: name a file or a DAX device");
+  if (options.own_copy && !options.read_only) {
+    return Status::InvalidArgument("an own copy of " + path + " is only read from it: open it read-only, too");
+  }
   if (options.grow_bytes != 0 && (options.read_only || options.create_bytes != 0)) {
     return Status::InvalidArgument("cannot enlarge " + path + " and create it or open it read-only at once");
   }
@@ -143,7 +146,7 @@ bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark) {
 }
 
 Mapping::Mapping(std::string path, const MappingOptions& options)
-    : owner_(::getpid()), path_(std::move(path)), read_only_(options.read_only) {}
+    : owner_(::getpid()), path_(std::move(path)), read_only_(options.read_only), own_copy_(options.own_copy) {}
 
 Mapping::~Mapping() {
   // A forked child has no such mapping, and may have something else there.
@@ -271,6 +274,10 @@ Status Mapping::remove() {
 
 Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(detect_medium_kind(file_.fd(), path_, &kind_));
+  if (own_copy_ && kind_ == MediumKind::kDevdax) {
+    return Status::NotSupported(path_ + " is a DAX device, of which no copies of pages can be made, so it cannot be " +
+                                "opened read-only: open it for updates, or look at it by `bonsai check`");
+  }
   domain_ = resolve_domain(kind_, options.domain);
   if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
   if (options.leave_lock) file_.leave_lock();
@@ -388,6 +395,13 @@ Status Mapping::shrink_back() {
   return ::ftruncate(file_.fd(), static_cast<off_t>(bytes)) == 0 ? Status::OK() : os_error("shrink", path_, errno);
 }
 
+// Few pages of an own copy are ever written, so memory is not reserved for all. (Huge pages are: a lack of one would
+// end the process.)
+int Mapping::sharing() const {
+  if (own_copy_) return MAP_PRIVATE | (kind_ == MediumKind::kHugetlb ? 0 : MAP_NORESERVE);
+  return kind_ == MediumKind::kFsdax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+}
+
 Status Mapping::map() {
   size_t align = kHugePageBytes;
   if (kind_ == MediumKind::kHugetlb) align = std::max(align, page_bytes_of(file_.fd()));
@@ -396,10 +410,8 @@ Status Mapping::map() {
   const size_t reserved = round_up(bytes_, whole_pages ? align : kPageBytes);
   std::byte* const hint = bytes_ >= kHugePageBytes || whole_pages ? reserve_range(reserved, align) : nullptr;
 
-  const int protection = read_only_ ? PROT_READ : PROT_READ | PROT_WRITE;
-  const int flags =
-      (kind_ == MediumKind::kFsdax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED) | (hint != nullptr ? MAP_FIXED : 0);
-  void* const mapped = ::mmap(hint, bytes_, protection, flags, file_.fd(), 0);
+  const int protection = read_only_ && !own_copy_ ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* const mapped = ::mmap(hint, bytes_, protection, sharing() | (hint != nullptr ? MAP_FIXED : 0), file_.fd(), 0);
   if (mapped == MAP_FAILED) {
     const int error = errno;
     if (hint != nullptr) ::munmap(hint, reserved);

@@ -42,6 +42,9 @@ struct MappingOptions {
   // lock that this open file has is kept. Not together with create_bytes.
   int open_file = -1;
   bool read_only = false;
+  // With read_only: this process may write to the mapped bytes, which changes copies of their pages in its memory and
+  // never the file. Until then it sees the file's. Not of a DAX device, which the kernel maps shared only.
+  bool own_copy = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;
   // Other processes get descriptors of the open file: the lock then lasts until none has it open or mapped.
@@ -49,9 +52,9 @@ struct MappingOptions {
   PersistenceDomain domain = PersistenceDomain::kAuto;  // as declared by the operator
 };
 
-// Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
-// when it is that large; in this process alone, not in children that it forks. Files created or enlarged on tmpfs have
-// huge pages if the kernel gives them. Thread-safety: const members from any thread.
+// Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file (unless own_copy), at a
+// multiple of 2 MiB when it is that large; in this process alone, not in children that it forks. Files created or
+// enlarged on tmpfs have huge pages if the kernel gives them. Thread-safety: const members from any thread.
 class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
@@ -61,7 +64,7 @@ class Mapping {
   //                    holes of a sparse copy, which are filled
   //   Busy             the lock is held by another opener; exists though it was to be created
   //   Corruption       existing, but smaller than kMappingBytesMin
-  //   NotSupported     not something that can be mapped as a pool
+  //   NotSupported     not something that can be mapped as a pool; own_copy of a DAX device
   static Status open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping);
 
   // Memory of the process instead of a file, all zeros; `name` is its path in messages. Errors: NoSpace.
@@ -111,6 +114,7 @@ class Mapping {
   Status fill_holes();
   Status grow(uint64_t grow_bytes);
   Status keep_name();
+  [[nodiscard]] int sharing() const;
   Status map();
   void undo_opening();
 
@@ -118,6 +122,7 @@ class Mapping {
   std::string path_;
   std::string name_;  // that the file has; empty: none
   bool read_only_;
+  bool own_copy_;
   bool created_ = false;
   OsFile file_;
   MediumKind kind_ = MediumKind::kFile;

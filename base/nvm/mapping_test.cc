@@ -198,6 +198,27 @@ TEST_P(MappingOn, ReadOnlySeesTheBytesAndSharesTheLock) {
   expect_says(try_open(path_), {"busy", path_.c_str()});  // a writer has to wait for the readers
 }
 
+TEST_P(MappingOn, AnOwnCopyChangesNoByteOfTheFile) {
+  std::memcpy(create(path_, kMiB)->data(), "seed", 4);
+  MappingOptions options;
+  options.own_copy = true;
+  expect_says(try_open(path_, options), {"invalid argument", "read-only"});
+  options.read_only = true;
+  std::unique_ptr<Mapping> own, other;
+  ASSERT_TRUE(Mapping::open(path_, options, &own).ok());
+  std::memcpy(own->data(), "mine", 4);
+  own->data()[kMiB - 1] = std::byte{1};
+  EXPECT_TRUE(own->sync().ok());
+  options.own_copy = false;
+  ASSERT_TRUE(Mapping::open(path_, options, &other).ok());
+  EXPECT_EQ(std::memcmp(other->data(), "seed", 4), 0);
+  EXPECT_EQ(std::memcmp(own->data(), "mine", 4), 0);
+  own.reset();
+  other.reset();
+  EXPECT_EQ(std::memcmp(reopen(path_)->data(), "seed", 4), 0);
+  EXPECT_EQ(reopen(path_)->data()[kMiB - 1], std::byte{0});
+}
+
 TEST_P(MappingOn, SecondProcessIsBusy) {
   auto mapping = create(path_, kMiB);
   expect_says(in_child([&] { return try_open(path_); }), {"busy", path_.c_str(), "another process"});
@@ -369,6 +390,8 @@ TEST_P(MappingOn, NotPermitted) {
   expect_says(as_nobody([&] { return try_open(path_); }), {"I/O error", "chmod"});
   MappingOptions options;
   options.read_only = true;
+  EXPECT_EQ(as_nobody([&] { return try_open(path_, options); }), "OK");
+  options.own_copy = true;
   EXPECT_EQ(as_nobody([&] { return try_open(path_, options); }), "OK");
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
 }

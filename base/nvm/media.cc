@@ -10,7 +10,7 @@ namespace bonsai::base {
 namespace {
 
 Status make_automatic(const Mapping& mapping, Media* media) {
-  if (mapping.kind() != MediumKind::kFile) return Status::OK();
+  if (mapping.kind() != MediumKind::kFile || mapping.read_only()) return Status::OK();
   if (mapping.domain() == PersistenceDomain::kEadr) {
     return Status::InvalidArgument("domain eADR is declared, but " + mapping.path() +
                                    " is a plain file, whose stores do not survive a power cut: declare auto or adr, or "

@@ -21,7 +21,8 @@ struct MediaOptions {
 };
 
 struct Media {
-  // Null: hot code uses ProductMedium(mapping.data(), mapping.bytes(), mapping.domain()).
+  // Null, as for a mapping that is read-only: hot code uses ProductMedium(mapping.data(), mapping.bytes(),
+  // mapping.domain()).
   std::unique_ptr<HookedMedium> hooked;
   // The stamp of results, e.g. "optane model on tmpfs (emulated NVM), flush clwb, domain ADR".
   std::string text;

@@ -117,6 +117,8 @@ BONSAI_EXPORT void bonsai_options_set_log_bytes(bonsai_options_t* options, uint6
 BONSAI_EXPORT void bonsai_options_set_layout(bonsai_options_t* options, int layout);
 BONSAI_EXPORT void bonsai_options_set_stripe_unit_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_medium(bonsai_options_t* options, int medium);
+/* Opens an existing pool to look at it: changes nothing, and needs no permission to (bonsai/options.h, read_only). */
+BONSAI_EXPORT void bonsai_options_set_read_only(bonsai_options_t* options, unsigned char on);
 BONSAI_EXPORT void bonsai_options_set_persistence_domain(bonsai_options_t* options, int domain);
 BONSAI_EXPORT void bonsai_options_set_durability(bonsai_options_t* options, int durability);
 BONSAI_EXPORT void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t milliseconds);

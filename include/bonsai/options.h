@@ -70,6 +70,14 @@ struct Options {
   // ---- the pool
   bool create_if_missing = false;
   bool error_if_exists = false;
+  // Opens an existing pool to look at it: needs no permission to write, and never changes a byte of its files. Several
+  // such stores may have it open at once, in any processes, and nobody may update it meanwhile. A crashed pool is
+  // recovered in memory of this process (pages that recovery would have written: headers of dnodes and the end of the
+  // log), each time. Updates and Drain are NotSupported, Sync has nothing to do; Checkpoint copies it. Of files of this
+  // machine that are not striped; DAX devices, pools on nodes and striped ones are NotSupported. Durability and
+  // background_threads have no effect. Not together with create_if_missing, error_if_exists, grow_bytes or
+  // MediumChoice::kDram.
+  bool read_only = false;
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets

@@ -329,7 +329,8 @@ void add_functions(nb::module_& module) {
       "pool_bytes, grow_bytes, log_bytes, key_format ('bytes', 'fixed8'), medium ('auto', 'dram'), durability\n"
       "('durable', 'buffered', 'volatile'), persistence_domain ('auto', 'adr', 'eadr'), buffered_window_ms,\n"
       "background_threads, recovery_threads, stall_ms_max, metadata_upload, error_if_exists, any_key_format,\n"
-      "fabric_secret_file, fabric_wait_ms_max, fabric_workers, take_over, layout ('none', 'software', 'hardware'),\n"
+      "read_only, fabric_secret_file, fabric_wait_ms_max, fabric_workers, take_over, layout ('none', 'software', "
+      "'hardware'),\n"
       "stripe_unit_bytes.");
   module.def(
       "version", [] { return std::string(bonsai_version()); }, "The version of the loaded library.");

@@ -22,6 +22,7 @@ struct Flag {
 constexpr std::array kFlags{Flag{"error_if_exists", bonsai_options_set_error_if_exists},
                             Flag{"any_key_format", bonsai_options_set_any_key_format},
                             Flag{"metadata_upload", bonsai_options_set_metadata_upload},
+                            Flag{"read_only", bonsai_options_set_read_only},
                             Flag{"take_over", bonsai_options_set_take_over}};
 
 struct Bytes64 {

@@ -127,7 +127,7 @@ def open(path: Path, create: bool = False, *, pool_bytes: int = ..., grow_bytes:
          medium: Literal["auto", "dram"] = ..., durability: Literal["durable", "buffered", "volatile"] = ...,
          persistence_domain: Literal["auto", "adr", "eadr"] = ..., buffered_window_ms: int = ...,
          background_threads: int = ..., recovery_threads: int = ..., stall_ms_max: int = ...,
-         metadata_upload: bool = ..., fabric_secret_file: Path = ..., fabric_wait_ms_max: int = ...,
+         metadata_upload: bool = ..., read_only: bool = ..., fabric_secret_file: Path = ..., fabric_wait_ms_max: int = ...,
          fabric_workers: int = ..., take_over: bool = ...,
          layout: Literal["none", "software", "hardware"] = ..., stripe_unit_bytes: int = ...) -> DB: ...
 def check(path: Path) -> CheckReport: ...
