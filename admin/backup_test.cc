@@ -81,6 +81,25 @@ TEST_F(Backup, BadDumpsAreRefusedWithTheirLine) {
   EXPECT_EQ(run_program({"load", flag("loaded"), folder_.file("none")}).exit_code, 2);
 }
 
+// Records go in groups; an error is of the first line that has one, and counts what is before it.
+TEST_F(Backup, ABadLineAmidAGroupIsNamedAndWhatIsBeforeItIsThere) {
+  make("loaded", {});
+  const std::string long_key(kKeyBytesMax + 1, 'k');
+  for (const int bad : {0, 1, 255, 256, 257, 600}) {
+    std::string text = "bonsai-dump 1 bytes\n";
+    for (int i = 0; i < 700; ++i) text += (i == bad ? long_key : "k" + std::to_string(1'000 + i)) + "\tv\n";
+    const ProgramResult result = run_program({"load", flag("loaded")}, text + "end 700\n");
+    EXPECT_EQ(result.exit_code, 2);
+    const std::string says = "line " + std::to_string(bad + 2) + ": a key of 1025 bytes";
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("the " + std::to_string(bad) + " record"), std::string::npos) << result.err;
+    if (bad > 0) {
+      const std::string last = "k" + std::to_string(1'000 + bad - 1);
+      EXPECT_EQ(run_program({"get", flag("loaded"), last}).out, "v\n");
+    }
+  }
+}
+
 TEST_F(Backup, CheckpointCopiesAndKeepsTheSource) {
   make("pool", {{"a", "1"}, {"b", "2"}});
   const ProgramResult result = run_program({"checkpoint", flag("pool"), folder_.file("copy"), "--bytes=4M"});

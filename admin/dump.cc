@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "bonsai/bulk_load.h"
+
 namespace bonsai::admin {
 namespace {
 
@@ -29,9 +31,24 @@ Status bad_line(uint64_t line, const std::string& what) {
 class Loader {
  public:
   Loader(FILE* in, DB* db, const KeyText& keys, int (*stop_signal)())
-      : in_(in), db_(*db), keys_(keys), stop_signal_(stop_signal) {}
+      : in_(in), load_(db), keys_(keys), stop_signal_(stop_signal) {}
 
+  // Of several errors it returns that of the first line.
   Status run() {
+    Status read = read_lines();
+    if (const Status put = load_.Finish(); !put.ok()) {
+      line_ = kFirstRecordLine + load_.Records();
+      return put.IsInvalidArgument() ? bad(std::string(put.message())) : put;
+    }
+    return read;
+  }
+  // Those before the first that failed: what is in the pool.
+  [[nodiscard]] uint64_t records() const { return load_.Records(); }
+
+ private:
+  static constexpr uint64_t kFirstRecordLine = 2;
+
+  Status read_lines() {
     std::string line;
     while (next(&line)) {
       const size_t tab = line.find('\t');
@@ -44,9 +61,7 @@ class Loader {
     }
     return bad("the dump ends early, its last line is missing");
   }
-  [[nodiscard]] uint64_t records() const { return records_; }
 
- private:
   bool next(std::string* line) {
     ++line_;
     return stop_signal_() == 0 && read_line(in_, line);
@@ -59,10 +74,8 @@ class Loader {
     Status status = keys_.format == KeyFormat::kFixed8 ? keys_.parse(key_text, &key) : unescape(key_text, &key);
     if (status.ok()) status = unescape(value_text, &value);
     if (!status.ok()) return bad(std::string(status.message()));
-    status = db_.Put(key, value);
-    if (status.IsInvalidArgument()) return bad(std::string(status.message()));
-    if (status.ok()) ++records_;
-    return status;
+    ++records_;
+    return load_.Put(key, value);
   }
 
   Status end(const std::string& line) {
@@ -73,11 +86,11 @@ class Loader {
   }
 
   FILE* const in_;
-  DB& db_;
+  BulkLoad load_;
   const KeyText keys_;
   int (*const stop_signal_)();
-  uint64_t line_ = 1;  // the first was read
-  uint64_t records_ = 0;
+  uint64_t line_ = 1;     // the first was read
+  uint64_t records_ = 0;  // that were read
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "bonsai/bulk_load.h"
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
@@ -64,10 +65,13 @@ class Salvager {
   // Requires: analysed.
   Status copy_all(DB* to, const std::function<void(double)>& progress) {
     BONSAI_CHECK(to_ == nullptr && to != nullptr);
-    to_ = to;
+    BulkLoad load(to);
+    to_ = &load;
     report_ = SalvageReport();
     report_.lost = std::move(analysis_.damages);
-    return visit_tiles(progress);
+    const Status visited = visit_tiles(progress);
+    to_ = nullptr;
+    return visited.ok() ? load.Finish() : visited;
   }
 
  private:
@@ -136,7 +140,7 @@ class Salvager {
   persist::Space space_;
   const persist::LargeStore large_;
   persist::Analysis analysis_;
-  DB* to_ = nullptr;
+  BulkLoad* to_ = nullptr;  // while records are copied
   SalvageReport& report_;
   uint64_t bytes_ = 0;
   std::string value_;
@@ -183,14 +187,18 @@ Status checkpoint(DB* db, const Options& options, const std::string& to, const S
   }
   NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
-  Status written;
   uint64_t count = 0;
-  BONSAI_RETURN_IF_ERROR(db->Scan(scan, {}, [&](std::string_view key, std::string_view value) {
-    written = copy.db().Put(key, value);
-    count += written.ok() ? 1 : 0;
-    return written.ok();
-  }));
-  BONSAI_RETURN_IF_ERROR(written);
+  {
+    BulkLoad load(&copy.db());
+    Status written;
+    BONSAI_RETURN_IF_ERROR(db->Scan(scan, {}, [&](std::string_view key, std::string_view value) {
+      written = load.Put(key, value);
+      return written.ok();
+    }));
+    if (written.ok()) written = load.Finish();
+    BONSAI_RETURN_IF_ERROR(written);
+    count = load.Records();
+  }
   BONSAI_RETURN_IF_ERROR(copy.complete());
   if (records != nullptr) *records = count;
   return Status::OK();
