@@ -10,6 +10,7 @@
 #include "admin/flags.h"
 #include "admin/pool.h"
 #include "admin/progress.h"
+#include "admin/ranges.h"
 #include "admin/stop_signals.h"
 
 namespace bonsai::admin {
@@ -51,10 +52,11 @@ Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
   if (status.IsCorruption()) return status;  // the usual remedy is this command
   if (!status.ok()) return with_remedy_of_copy(std::move(status), path, operands[0]);
   std::string text = operands[0] + ": " + count_of(report.records, "record") + "\n";
+  if (!report.lost.empty()) *exit = kExitDamaged;
+  if (report.missing != 0) return print(text + ranges_text(report.lost, report.missing, report.ranges));
   for (const Damage& lost : report.lost) {
     text += "LOST     " + lost.where + ": " + lost.what + "\n         keys: " + lost.key_range + "\n";
   }
-  if (!report.lost.empty()) *exit = kExitDamaged;
   return print(text);
 }
 

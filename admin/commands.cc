@@ -84,7 +84,8 @@ constexpr std::string_view kCheckText =
     "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
     "damage is printed with its place and the keys that it may affect.\n\n"
     "  bonsai check --pool=a.pool\n"
-    "  bonsai check --pool=a.pool --json\n";
+    "  bonsai check --pool=a.pool --json\n"
+    "  bonsai check --pool=a,b,c --allow-missing       # b is gone: what is left, range by range\n";
 
 constexpr std::string_view kCheckpointText =
     "Copies the records as of one moment into a new pool, whose targets are the operand. The new pool appears once\n"
@@ -97,7 +98,8 @@ constexpr std::string_view kCheckpointText =
 constexpr std::string_view kSalvageText =
     "Copies everything that passes its checks from a damaged pool, which is not changed, into a new one. Lists each\n"
     "loss with the keys that it may affect. Exit code 0: no loss; 4: the copy exists, but something is lost.\n\n"
-    "  bonsai salvage --pool=damaged.pool saved.pool\n";
+    "  bonsai salvage --pool=damaged.pool saved.pool\n"
+    "  bonsai salvage --pool=a,b,c --allow-missing saved.pool    # b is gone\n";
 
 constexpr std::string_view kGrowText =
     "Enlarges each target to --bytes; the log keeps its size. At most to eight times the size at creation.\n\n"
@@ -161,6 +163,9 @@ std::span<const Command> all_commands() {
   deletes.insert(deletes.end(), {"if_absent", "if_present", "if_equals"});
   std::vector<std::string_view> puts = deletes;
   puts.insert(puts.end(), {"create", "bytes", "log_bytes", "layout", "unit", "value_file"});
+  const std::vector<std::string_view> checks = {"pool", "json", "allow_missing"};
+  const std::vector<std::string_view> salvages = {"pool", "bytes",  "log_bytes",    "layout",
+                                                  "unit", "domain", "allow_missing"};
   static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",
@@ -180,7 +185,7 @@ std::span<const Command> all_commands() {
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"list", "PLACE", 1, 1, "list pools of a folder or node, and owners", kListText, place, run_list},
       {"groups", "", 0, 0, "show the members of replicated targets", kGroupsText, {"pool", "json"}, run_groups},
-      {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, {"pool", "json"}, run_check},
+      {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, checks, run_check},
       {"checkpoint",
        "NEW",
        1,
@@ -189,14 +194,7 @@ std::span<const Command> all_commands() {
        kCheckpointText,
        {"pool", "bytes", "log_bytes", "layout", "unit", "domain", "medium"},
        run_checkpoint},
-      {"salvage",
-       "NEW",
-       1,
-       1,
-       "copy the sound records of a damaged pool into a new one",
-       kSalvageText,
-       {"pool", "bytes", "log_bytes", "layout", "unit", "domain"},
-       run_salvage},
+      {"salvage", "NEW", 1, 1, "copy the sound records of a damaged pool", kSalvageText, salvages, run_salvage},
       {"grow", "", 0, 0, "enlarge a pool", kGrowText, {"pool", "bytes", "domain", "medium"}, run_grow},
       {"remove", "", 0, 0, "remove a closed pool with all its targets", kRemoveText, {"pool"}, run_remove},
       {"dump", "", 0, 0, "print all records as text for load", kDumpText, {"pool", "domain", "medium"}, run_dump},

@@ -22,6 +22,7 @@ DEFINE_string(domain, "auto", "auto|adr|eadr|which stores survive a crash: flush
 DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes of --pool are written; all but auto are for tests");
 DEFINE_string(secret_file, "", "FILE|of remote targets: the secret of their nodes (default: $BONSAI_SECRET_FILE)");
 DEFINE_uint32(fabric_wait_ms_max, 5000, "N|of remote targets: how long each wait for a node may take");
+DEFINE_bool(allow_missing, false, "|go on without targets that cannot be read: what is left, range by range");
 DEFINE_bool(take_over, false, "|take a remote pool from its owner, also from one that is alive: its calls fail then");
 DEFINE_uint32(fabric_workers, 4, "N|connections to each remote target; one writes data, the others log and read");
 DEFINE_bool(hex, false, "|keys and values are typed and shown as hex bytes");

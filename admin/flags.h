@@ -20,6 +20,7 @@ DECLARE_string(medium);
 DECLARE_string(secret_file);
 DECLARE_uint32(fabric_wait_ms_max);
 DECLARE_uint32(fabric_workers);
+DECLARE_bool(allow_missing);
 DECLARE_bool(take_over);
 DECLARE_bool(hex);
 DECLARE_bool(json);

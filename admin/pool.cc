@@ -56,6 +56,7 @@ Status options_from_flags(Options* options) {
   options->fabric_wait_ms_max = FLAGS_fabric_wait_ms_max;
   options->fabric_workers = FLAGS_fabric_workers;
   options->take_over = FLAGS_take_over;
+  options->allow_missing = FLAGS_allow_missing;
   options->log_sink = log_line;
   return status;
 }

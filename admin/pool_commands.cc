@@ -9,6 +9,7 @@
 #include "admin/flags.h"
 #include "admin/pool.h"
 #include "admin/progress.h"
+#include "admin/ranges.h"
 #include "bonsai/groups.h"
 #include "bonsai/stats_fields.h"
 
@@ -159,12 +160,18 @@ Json check_json(const CheckReport& report) {
                {"data_bytes", report.data_bytes},
                {"data_bytes_used", report.data_bytes_used},
                {"damages", Json::array()},
-               {"repairs", Json::array()}};
+               {"repairs", Json::array()},
+               {"missing", report.missing},
+               {"ranges", Json::array()}};
   for (const Damage& damage : report.damages) {
     json["damages"].push_back({{"where", damage.where}, {"what", damage.what}, {"key_range", damage.key_range}});
   }
   for (const Damage& repair : report.repairs) {
     json["repairs"].push_back({{"where", repair.where}, {"what", repair.what}});
+  }
+  for (const RangeState& range : report.ranges) {
+    json["ranges"].push_back(
+        {{"key_range", range.key_range}, {"left", left_text(range.left)}, {"records", range.records}});
   }
   return json;
 }
@@ -177,12 +184,19 @@ std::string check_table(const CheckReport& report) {
                      row("records in the log", std::to_string(report.log_records)) +
                      row("large values", std::to_string(report.large_values)) +
                      row("data", used_of(report.data_bytes_used, report.data_bytes));
+  if (report.missing != 0) {
+    return text + ranges_text(report.damages, report.missing, report.ranges) +
+           row("verdict", std::to_string(report.missing) + " of " + std::to_string(report.targets) +
+                              " targets are missing; put them back, or restore a copy of the pool, or copy what is " +
+                              "left: bonsai salvage --allow-missing --pool=" + FLAGS_pool + " NEW");
+  }
   for (const Damage& damage : report.damages) {
     text += "DAMAGED  " + damage.where + ": " + damage.what +
             "\n         keys: " + (damage.key_range.empty() ? "none" : damage.key_range) + "\n";
   }
   for (const Damage& repair : report.repairs) {
-    text += "UNSOUND  " + repair.where + ": " + repair.what + "\n         keys: none; opening the pool for updates repairs it\n";
+    text += "UNSOUND  " + repair.where + ": " + repair.what +
+            "\n         keys: none; opening the pool for updates repairs it\n";
   }
   if (report.ok() && report.repairs.empty()) return text + row("verdict", "nothing is damaged");
   if (report.ok()) {

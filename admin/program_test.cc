@@ -282,7 +282,8 @@ TEST_F(Program, CheckSaysWhatOpeningWillRepair) {
   const ProgramResult table = bonsai("check");
   EXPECT_EQ(table.exit_code, 0) << "no key is affected: " << table.err;
   EXPECT_EQ(table.out.find("nothing is damaged"), std::string::npos) << table.out;
-  for (const char* text : {"first superblock at target 0", "opening the pool for updates repairs it", "no key is affected"}) {
+  for (const char* text :
+       {"first superblock at target 0", "opening the pool for updates repairs it", "no key is affected"}) {
     EXPECT_NE(table.out.find(text), std::string::npos) << text << " in\n" << table.out;
   }
   const auto json = nlohmann::json::parse(bonsai("check", {"--json"}).out);

@@ -65,8 +65,10 @@ class Analyst {
     });
   }
 
-  // Nothing that recovery depends on changes while a pool is closed, and no target is older than the others.
+  // Nothing that recovery depends on changes while a pool is closed, and no target is older than the others. Without
+  // all targets that cannot be judged.
   void check_closed() {
+    if (pool_.partial) return;
     FoundState found{0, out_.sequence_max, summary_.value(closed_epoch_)};
     for (const SegmentState& segment : out_.segments) {
       if (segment.entered) found.entered_max = std::max(found.entered_max, segment.sequence);

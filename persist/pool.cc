@@ -30,7 +30,8 @@ void fill(scale::Volume& volume, Addr at, std::span<const uint64_t> words) {
   volume.nt_copy(at, words.data(), words.size_bytes(), kSiteFill);
 }
 
-// Everything of a new target that is not data, except for the superblocks: unused structures are marked as such.
+}  // namespace
+
 void fill_target(scale::Volume& volume, const Superblock& sb) {
   const size_t target = sb.target_index;
   const auto word = [&](Addr at, uint64_t value, uint64_t tie = 0) {
@@ -59,6 +60,8 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
   }
   fill(volume, Addr(target, sb.log_table_offset), log_table);
 }
+
+namespace {
 
 // Writes the first copy on each target; its first word, which is atomic, comes last: until then the mark is there, and
 // the target counts as one whose creation has not ended.

@@ -35,6 +35,7 @@ struct Limits {
 struct Pool {
   std::vector<Superblock> superblocks;        // one per target, in order, as the newest version describes them
   std::vector<uint64_t> versions;             // of the targets, as they were found
+  bool partial = false;                       // some are stand-ins (stand_in.h): they agree with nothing
   std::vector<scale::Addr> openings_damaged;  // damaged opening words (opening.h)
   std::vector<Damage> repairs;                // made by settle_superblocks(), note_opening() from redundant bytes
 
@@ -69,6 +70,10 @@ struct Pool {
 // failed), Unavailable.
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
                    std::vector<uint64_t> roles = {});
+
+// Writes everything of a new target that is not data, except for the superblocks: unused structures are marked as such.
+// Requires: the volume is bound to the pool; the superblock describes a sound layout.
+void fill_target(scale::Volume& volume, const Superblock& sb);
 
 // The bytes of a target that read_pool() reads: superblocks and state page.
 inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;

@@ -15,7 +15,6 @@ namespace bonsai::persist {
 namespace {
 
 constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
-constexpr uint64_t kSegmentsMin = 4;
 // The extent table has room for a data area this many times as large as the initial target.
 constexpr uint64_t kGrowthMax = 8;
 

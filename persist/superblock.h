@@ -14,6 +14,8 @@
 
 namespace bonsai::persist {
 
+inline constexpr uint64_t kSegmentsMin = 4;  // of a target with a log
+
 // Lays out a new pool over targets of these sizes and roles (kRole..., one for each target). The smallest target with
 // dnodes determines the sizes that all have in common; a target that has only a log uses what the log needs. Everything
 // but the pool's id is set. Errors: InvalidArgument (no log, no dnodes, too small for them, too few to stripe).

@@ -70,21 +70,33 @@ void Targets::add(TargetName name, std::unique_ptr<base::HookedMedium> medium) {
   targets_.push_back(std::make_unique<CallersTarget>(std::move(name), std::move(medium)));
 }
 
-Status Targets::open_read_only() {
+Status Targets::open_read_only(std::vector<size_t>* missing) {
   Status first;
-  std::string missing;
+  std::string names;
   size_t count = 0;
-  for (const auto& target : targets_) {
-    Status status = target->open_read_only();
+  for (size_t i = 0; i < size(); ++i) {
+    Target& target = (*this)[i];
+    Status status = target.open_read_only();
     if (status.ok()) continue;
     if (!status.IsIoError() && !status.IsUnavailable()) return status;
-    missing += (count++ == 0 ? "" : ", ") + target->name();
+    names += (count++ == 0 ? "" : ", ") + target.name();
+    if (missing != nullptr) missing->push_back(i);
     if (first.ok()) first = std::move(status);
   }
-  if (first.ok() || size() == 1) return first;
+  if (first.ok() || size() == 1 || (missing != nullptr && count < size())) return size() == 1 ? first : Status::OK();
   return base::status_from_wire(static_cast<int32_t>(first.code()),
                                 std::string(first.message()) + "; " + std::to_string(count) + " of the pool's " +
-                                    std::to_string(size()) + " targets cannot be read: " + missing);
+                                    std::to_string(size()) + " targets cannot be read: " + names);
+}
+
+Status Targets::stand_in(size_t target, uint64_t bytes) {
+  of_stand_ins_ = config_;
+  of_stand_ins_.in_memory = true;
+  TargetName name;
+  name.text = (*this)[target].name();
+  name.role = (*this)[target].role();
+  targets_[target] = std::make_unique<LocalTarget>(std::move(name), of_stand_ins_);
+  return targets_[target]->create(bytes);
 }
 
 Status Targets::confirm_reads() const {

@@ -150,8 +150,10 @@ class Targets {
   void pop_back() { targets_.pop_back(); }
 
   // Target::open_read_only() of all. An IoError or Unavailable of some of several names each of them, so it comes after
-  // all were tried.
-  Status open_read_only();
+  // all were tried. With `missing` these are no error, unless it is of all targets: it gets their numbers.
+  Status open_read_only(std::vector<size_t>* missing = nullptr);
+  // Memory of this process, all zeros, in the place of a target that is missing. Errors: NoSpace.
+  Status stand_in(size_t target, uint64_t bytes);
   // OK: no other owner has had the pool until now, so that what was read is the pool's content. Requires: open. Errors:
   // Unavailable.
   Status confirm_reads() const;
@@ -184,6 +186,7 @@ class Targets {
 
  private:
   const TargetConfig config_;
+  TargetConfig of_stand_ins_;
   RemoteLinks links_;
   std::vector<std::unique_ptr<Target>> targets_;
   bool has_local_ = false;

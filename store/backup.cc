@@ -4,6 +4,7 @@
 // Salvage does not bring back keys that only the log has, in a range without a sound dnode: the record could be older
 // than the dnode's. Damage in the log may leave older values in the copy; they are listed as lost.
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -17,6 +18,7 @@
 #include "scale/target_name.h"
 #include "store/new_pool.h"
 #include "store/options.h"
+#include "store/range_states.h"
 #include "store/read_only_pool.h"
 
 namespace bonsai {
@@ -50,7 +52,11 @@ Status size_copy(uint64_t records_bytes, uint64_t source_target_bytes, const std
 class Salvager {
  public:
   Salvager(const ReadOnlyPool& source, SalvageReport* report)
-      : volume_(source.volume()), pool_(source.pool()), large_(source.volume(), space_), report_(*report) {}
+      : volume_(source.volume()),
+        pool_(source.pool()),
+        missing_(source.missing()),
+        large_(source.volume(), space_),
+        report_(*report) {}
 
   Status analyse() { return persist::analyse(volume_, pool_, &analysis_); }
 
@@ -68,8 +74,12 @@ class Salvager {
     BulkLoad load(to);
     to_ = &load;
     report_ = SalvageReport();
-    report_.lost = std::move(analysis_.damages);
+    report_.lost = missing_;
+    report_.missing = missing_.size();
+    std::move(analysis_.damages.begin(), analysis_.damages.end(), std::back_inserter(report_.lost));
+    static_cast<void>(ranges_.take());
     const Status visited = visit_tiles(progress);
+    report_.ranges = ranges_.take();
     to_ = nullptr;
     return visited.ok() ? load.Finish() : visited;
   }
@@ -80,7 +90,9 @@ class Salvager {
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
       const Tile& tile = analysis_.tiles[i];
       BONSAI_CHECK(tile.dnode < analysis_.dnodes.size());
+      const uint64_t records = report_.records, lost = report_.lost.size();
       BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis_.dnodes[tile.dnode], &ahead.of(i)));
+      ranges_.add(tile.lo, tile.hi, report_.lost.size() != lost, report_.records - records);
       if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(analysis_.tiles.size()));
     }
     return Status::OK();
@@ -137,11 +149,13 @@ class Salvager {
 
   scale::Volume& volume_;
   const persist::Pool& pool_;
+  const std::vector<Damage>& missing_;
   persist::Space space_;
   const persist::LargeStore large_;
   persist::Analysis analysis_;
   BulkLoad* to_ = nullptr;  // while records are copied
   SalvageReport& report_;
+  RangeStates ranges_;
   uint64_t bytes_ = 0;
   std::string value_;
 };
@@ -153,6 +167,7 @@ Status salvage(const std::string& from, const Options& options, const std::strin
   BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
   creating.key_format = source.pool().key_format();
+  creating.allow_missing = false;
   Salvager salvager(source, report);
   BONSAI_RETURN_IF_ERROR(source.confirm(salvager.analyse()));
   if (options.pool_bytes == 0) {

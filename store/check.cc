@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -13,6 +14,7 @@
 #include "persist/survey.h"
 #include "scale/volume.h"
 #include "store/options.h"
+#include "store/range_states.h"
 #include "store/read_only_pool.h"
 
 namespace bonsai {
@@ -26,9 +28,13 @@ using scale::Addr;
 
 class Checker {
  public:
-  Checker(scale::Volume& volume, const persist::Pool& pool, CheckReport* report,
-          const std::function<void(double)>& progress)
-      : volume_(volume), pool_(pool), report_(*report), progress_(progress), large_(volume, space_) {}
+  Checker(const ReadOnlyPool& source, CheckReport* report, const std::function<void(double)>& progress)
+      : volume_(source.volume()),
+        pool_(source.pool()),
+        missing_(source.missing()),
+        report_(*report),
+        progress_(progress),
+        large_(source.volume(), space_) {}
 
   Status run() {
     BONSAI_RETURN_IF_ERROR(persist::analyse(volume_, pool_, &analysis_));
@@ -36,7 +42,9 @@ class Checker {
     report_.repairs = pool_.repairs;
     const std::vector<Damage> more = analysis_.repairs();
     report_.repairs.insert(report_.repairs.end(), more.begin(), more.end());
-    report_.damages = std::move(analysis_.damages);
+    report_.damages = missing_;
+    report_.missing = missing_.size();
+    std::move(analysis_.damages.begin(), analysis_.damages.end(), std::back_inserter(report_.damages));
     report_.clean = analysis_.clean;
     report_.log_records = analysis_.log_records;
     report_.targets = volume_.targets();
@@ -47,9 +55,13 @@ class Checker {
     }
     persist::RunsAhead ahead(volume_, analysis_);
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
-      BONSAI_RETURN_IF_ERROR(check_tile(analysis_.tiles[i], &ahead.of(i)));
+      const persist::Tile& tile = analysis_.tiles[i];
+      const uint64_t records = report_.records, damages = report_.damages.size();
+      BONSAI_RETURN_IF_ERROR(check_tile(tile, &ahead.of(i)));
+      ranges_.add(tile.lo, tile.hi, report_.damages.size() != damages, report_.records - records);
       if (progress_ && i % 64 == 0) progress_(static_cast<double>(i) / static_cast<double>(analysis_.tiles.size()));
     }
+    report_.ranges = ranges_.take();
     report_.data_bytes = space_.capacity_bytes();
     report_.data_bytes_used = space_.used_bytes();
     if (progress_) progress_(1.0);
@@ -128,7 +140,9 @@ class Checker {
 
   scale::Volume& volume_;
   const persist::Pool& pool_;
+  const std::vector<Damage>& missing_;
   CheckReport& report_;
+  RangeStates ranges_;
   const std::function<void(double)>& progress_;
   persist::Space space_;
   persist::LargeStore large_;
@@ -146,7 +160,7 @@ Status Check(const std::string& path, CheckReport* report, const std::function<v
     store::ReadOnlyPool source;
     BONSAI_RETURN_IF_ERROR(source.open(path, options));
     *report = CheckReport();
-    return source.confirm(store::Checker(source.volume(), source.pool(), report, progress).run());
+    return source.confirm(store::Checker(source, report, progress).run());
   });
 }
 

@@ -79,6 +79,9 @@ class Opener {
       return Status::InvalidArgument(
           "only a store in DRAM can be volatile: set medium to DRAM, too, or durability to durable or buffered");
     }
+    if (options_.allow_missing) {
+      return Status::InvalidArgument("allow_missing is of Check and Salvage; a pool is opened with all its targets");
+    }
     if (options_.read_only &&
         (is_volatile() || options_.create_if_missing || options_.error_if_exists || options_.grow_bytes != 0)) {
       return Status::InvalidArgument(

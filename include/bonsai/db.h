@@ -271,6 +271,8 @@ struct CheckReport {
   // Damaged bytes whose content is also stored elsewhere: a copy of a superblock, a word of a table, a header that a
   // crash has torn. No key is affected, and opening the pool writes them anew.
   std::vector<Damage> repairs;
+  std::vector<RangeState> ranges;  // the whole key space, in the order of keys
+  uint64_t missing = 0;            // targets that are not there (Options::allow_missing); each is among the damages
   uint64_t dnodes = 0, records = 0, log_records = 0, large_values = 0;
   uint64_t data_bytes = 0, data_bytes_used = 0;
   uint64_t targets = 0;
@@ -283,6 +285,9 @@ struct CheckReport {
 // the key space, and overlaps and leaks of space. Changes nothing; remote targets, which are reached through `options`,
 // are copied first. Errors: as Open (the pool cannot be read at all); damage inside the pool is listed in *report, and
 // the status is OK. `progress`, if set, is called with the share done, 0..1.
+// With Options::allow_missing, and targets that are gone: what a missing target had of the log (every target has a part
+// unless roles say otherwise) may have held newer updates of any key, so a range that counts as whole is whole as of
+// the last time that it was offloaded. A missing target that stored dnodes alone takes nothing else with it.
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {},
              const Options& options = Options());
 
@@ -319,8 +324,10 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
 
 // The result of `Salvage`.
 struct SalvageReport {
-  uint64_t records = 0;      // records copied
-  std::vector<Damage> lost;  // each with the keys whose values are missing, or may be older ones
+  uint64_t records = 0;            // records copied
+  std::vector<Damage> lost;        // each with the keys whose values are missing, or may be older ones
+  std::vector<RangeState> ranges;  // as CheckReport::ranges: what was copied
+  uint64_t missing = 0;            // as CheckReport::missing
 };
 
 // Copies everything in a damaged pool that passes its checks into a new pool at `to`. The damaged pool must not be open

@@ -78,6 +78,9 @@ struct Options {
   // background_threads have no effect. Not together with create_if_missing, error_if_exists, grow_bytes or
   // MediumChoice::kDram.
   bool read_only = false;
+  // Of Check and Salvage: targets that cannot be read are left out, as long as another one can, and the reports say
+  // what the others hold, range by range. Not of striped pools.
+  bool allow_missing = false;
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
