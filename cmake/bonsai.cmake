@@ -48,6 +48,7 @@ if(BONSAI_PROGRAMS)
   pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
   pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
+  pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 endif()
 if(BUILD_TESTING OR (BONSAI_PROGRAMS AND BONSAI_STUDIES))
   find_package(Python3 REQUIRED COMPONENTS Interpreter)  # cmake/mutants.cmake

@@ -24,7 +24,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bonsai DESTINATION ${CMAKE_INSTA
         FILES_MATCHING PATTERN "*.h" PATTERN testing.h EXCLUDE) # it is not part of the interface
 if(BONSAI_PROGRAMS)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/conf/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
-  install(FILES ${PROJECT_SOURCE_DIR}/conf/bonsaid.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
+  foreach(file IN ITEMS bonsaid.toml bonsai-server.service bonsai-server.socket)
+    install(FILES ${PROJECT_SOURCE_DIR}/conf/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
+  endforeach()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

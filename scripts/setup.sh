@@ -46,6 +46,7 @@ build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libtomlplusplus-dev | reads the configuration of bonsaid
 build | prometheus-cpp-dev  | metrics of bonsaid and bonsai-server
+build | libsystemd-dev      | bonsai-server on the sockets of a .socket unit
 build | libgtest-dev        | the tests beside the code
 test  | mold                | links test programs in a quarter of the time
 test  | clang-14            | the second compiler that must stay without warnings
@@ -59,6 +60,7 @@ test  | python3-dev         | compiles the Python package
 test  | python3-venv        | installs the Python package apart
 test  | redis-tools         | redis-cli and redis-benchmark, clients of bonsai-server in its tests
 test  | python3-redis       | a client of bonsai-server in its tests
+test  | systemd             | starts bonsai-server by a socket in a test, and judges its units
 test  | prometheus          | scrapes bonsaid and bonsai-server in a test, and judges their metrics
 test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)

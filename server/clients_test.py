@@ -36,7 +36,7 @@ class Clients(unittest.TestCase):
         self.socket = f"{folder.name}/socket"
         log = pathlib.Path(folder.name) / "log"
         with log.open("w") as err:
-            self.server = subprocess.Popen([self.program, f"--pool={folder.name}/pool", "--create", "--bytes=64M",
+            self.server = subprocess.Popen([self.program, f"--pool={folder.name}/pool", "--create", "--bytes=64M", "--slowlog_us=0",
                                             f"--listen=127.0.0.1:0,unix:{self.socket}"], stderr=err)
         self.addCleanup(self.stop)
         end = time.monotonic() + START_SECONDS_MAX
@@ -107,6 +107,9 @@ class Clients(unittest.TestCase):
             self.assertEqual(client.info("persistence")["durability"], "durable")
             self.assertEqual(client.config_get("appendfsync"), {"appendfsync": "always"})
             self.assertEqual(client.client_id(), client.client_id())
+            self.assertTrue(client.slowlog_reset())
+            self.assertEqual((client.get("apple"), client.slowlog_len()), ("red", 1))
+            self.assertIn(client.slowlog_get()[0]["command"], (b"GET apple", "GET apple"))
             with self.assertRaisesRegex(redis.ResponseError, "unknown command 'LPUSH'"):
                 client.lpush("list", "value")
 

@@ -107,6 +107,11 @@ void run_keys(const Call& call);
 void run_scan(const Call& call);
 void run_range(const Call& call);
 
+// ---- snapshot_commands.cc
+void run_snapshot(const Call& call);
+// The error where there is none of that name.
+std::string no_snapshot(std::string_view name);
+
 // ---- transaction_commands.cc
 void run_discard(const Call& call);
 void run_exec(const Call& call);
@@ -128,6 +133,7 @@ void run_select(const Call& call);
 void run_command(const Call& call);
 void run_config(const Call& call);
 void run_info(const Call& call);
+void run_slowlog(const Call& call);
 void run_time(const Call& call);
 
 }  // namespace bonsai::server

@@ -17,6 +17,8 @@
 #include "admin/text.h"
 #include "base/status_macros.h"
 #include "server/request.h"
+#include "server/slow_log.h"
+#include "server/snapshots.h"
 
 namespace bonsai::server {
 namespace {
@@ -27,7 +29,7 @@ constexpr uint64_t kBytesMin = uint64_t{1} << 16;
 Status no_address(const std::string& text) {
   return Status::InvalidArgument("'" + admin::escape(text) +
                                  "' is no address; give HOST:PORT with a numeric host, e.g. 127.0.0.1:6379 or "
-                                 "[::1]:6379, or unix:PATH");
+                                 "[::1]:6379, unix:PATH, or systemd for the sockets of a .socket unit");
 }
 
 bool is_ip(const std::string& host) {
@@ -37,6 +39,7 @@ bool is_ip(const std::string& host) {
 
 Status parse_address(const std::string& text, Address* address) {
   constexpr std::string_view kUnix = "unix:";
+  if (text == "systemd") return address->passed = true, Status::OK();
   if (text.starts_with(kUnix)) {
     address->path = text.substr(kUnix.size());
     if (address->path.empty()) return no_address(text);
@@ -63,6 +66,7 @@ Status parse_address(const std::string& text, Address* address) {
 bool Address::is_local() const { return is_unix() || host.starts_with("127.") || host == "::1"; }
 
 std::string Address::text() const {
+  if (passed && descriptor < 0) return "systemd";
   if (is_unix()) return "unix:" + path;
   const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
   return shown + ":" + std::to_string(port);
@@ -137,6 +141,12 @@ Status check(const Config& config) {
     if (bytes >= kBytesMin && bytes <= kRequestBytesLimit) continue;
     return Status::InvalidArgument(
         "--request_bytes_max, --reply_bytes_max and --transaction_bytes_max must be 64K to 1G");
+  }
+  if (config.slowlog_entries_max > kSlowEntriesLimit) {
+    return Status::InvalidArgument("--slowlog_entries_max must be " + std::to_string(kSlowEntriesLimit) + " or less");
+  }
+  if (config.snapshots_max > kSnapshotsLimit) {
+    return Status::InvalidArgument("--snapshots_max must be " + std::to_string(kSnapshotsLimit) + " or less");
   }
   if (config.watch_s < 1) return Status::InvalidArgument("--watch_s must be 1 or more");
   return Status::OK();

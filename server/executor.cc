@@ -46,7 +46,11 @@ std::unique_ptr<Executor> Executor::make(State* state) {
 }
 
 Executor::Executor(State* state)
-    : state_(*state), session_(state->db->NewSession(kDepth)), values_(kDepth), statuses_(kDepth) {}
+    : state_(*state),
+      session_(state->db->NewSession(kDepth)),
+      timer_(&state->slow_log),
+      values_(kDepth),
+      statuses_(kDepth) {}
 
 RequestLimits Executor::limits_of(const Client& client) const {
   RequestLimits limits;
@@ -77,7 +81,8 @@ bool Executor::begin(Client* client) {
         return false;
       case RequestParser::Result::kRequest:
         client->parser.arguments(bytes, &arguments_);
-        client->in.consume(client->parser.size());
+        request_bytes_ = client->parser.size();
+        client->in.consume(request_bytes_);
         client->parser.next();
         if (!arguments_.empty()) execute(client);
     }
@@ -99,6 +104,7 @@ void Executor::execute(Client* client) {
   client->last_command = command->name;
   if (client->transaction.is_open() && (command->flags & kAtOnce) == 0) return queue(client, *command);
   command->run({*this, state_, *client, arguments_});
+  timer_.end_command(*client, arguments_, (command->flags & kOpenToStrangers) != 0);
 }
 
 // A command that cannot be carried out, nor queued.
@@ -141,7 +147,13 @@ void Executor::write_error(Reply* out, const Status& status) {
 // The session's operations precede the batch, so what the client has in the batch must be done.
 uint32_t Executor::next_operation(const Client& client) {
   if (operations_ == kDepth || client.joined != 0) finish();
+  join_group(client);
   return operations_++;
+}
+
+// What a transaction does has its time.
+void Executor::join_group(const Client& client) {
+  if (stage_ == nullptr) timer_.join_group(client, arguments_, request_bytes_);
 }
 
 void Executor::wait_for(Client* client, Waiting waiting) {
@@ -194,6 +206,7 @@ void Executor::put_joined(Client* client, std::span<const std::string_view> pair
   for (const std::string_view word : pairs) bytes += word.size();
   const size_t joined = joined_.Count();
   if (joined != 0 && (joined + pairs.size() / 2 > kJoinedMax || joined_bytes_ + bytes > kJoinedBytesMax)) finish();
+  join_group(*client);
   const size_t from = joined_.Count();
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) joined_.Put(pairs[i], to_store(pairs[i + 1], 0));
   joined_bytes_ += bytes;
@@ -259,6 +272,7 @@ void Executor::finish() {
     --waiting.client->pending;
   }
   waiting_.clear();
+  timer_.end_group();
   for (uint32_t i = 0; i < operations_; ++i) {
     if (values_[i].capacity() > kValueBytesKept) std::string().swap(values_[i]);
   }
@@ -276,6 +290,7 @@ void Executor::abandon() {
   if (running_ != nullptr) running_->lost = true;
   running_ = nullptr;
   stage_ = nullptr;
+  timer_.abandon();
   waiting_.clear();
   operations_ = 0;
 }

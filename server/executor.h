@@ -23,6 +23,7 @@
 
 #include "bonsai/db.h"
 #include "server/client.h"
+#include "server/command_timer.h"
 #include "server/expiry.h"
 #include "server/reply.h"
 #include "server/state.h"
@@ -108,9 +109,10 @@ class Executor {
   }
   // The sum of what kFound has counted.
   void sum(Client* client) { wait_for(client, {.client = client, .outcome = Outcome::kSum}); }
-  // Ends what is in flight for the client, before something else is done for it.
+  // Ends what is in flight for the client. What is done for it now is done alone.
   void settle(Client* client) {
     if (client->pending != 0) finish();
+    timer_.begin_alone();
   }
   // A reply that is known. `write` is called with a Reply.
   template <class Write>
@@ -145,6 +147,7 @@ class Executor {
   void refuse(Client* client, std::string_view text);
   [[nodiscard]] RequestLimits limits_of(const Client& client) const;
   uint32_t next_operation(const Client& client);
+  void join_group(const Client& client);
   void write_joined();
   Status write_part(const Waiting& part);
   void wait_for(Client* client, Waiting waiting);
@@ -156,7 +159,9 @@ class Executor {
   Client* running_ = nullptr;  // whose requests are being begun
   Stage* stage_ = nullptr;     // of the transaction that is being carried out
   std::unique_ptr<Session> session_;
+  CommandTimer timer_;
   std::vector<std::string_view> arguments_;
+  size_t request_bytes_ = 0;  // of the command that is executed
   std::vector<Waiting> waiting_;
   // Of the operations in flight; in place as long as they are.
   std::vector<std::string> values_;

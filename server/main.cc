@@ -28,6 +28,7 @@
 #include "base/thread.h"
 #include "bonsai/c.h"
 #include "bonsai/testing.h"
+#include "server/activation.h"
 #include "server/config.h"
 #include "server/metrics.h"
 #include "server/service.h"
@@ -46,7 +47,9 @@ DEFINE_string(medium, "auto",
 DEFINE_string(secret_file, "", "FILE|of remote targets: the secret of their nodes (default: $BONSAI_SECRET_FILE)");
 DEFINE_bool(take_over, false, "|take a remote pool from its owner, also from one that is alive");
 DEFINE_uint32(stall_ms, 1000, "N|how long an update waits for room in a full pool before it gets -OOM");
-DEFINE_string(listen, "127.0.0.1:6379", "ADDRESS[,ADDRESS...]|HOST:PORT with a numeric host, [IPV6]:PORT, unix:PATH");
+DEFINE_string(listen, "127.0.0.1:6379",
+              "ADDRESS[,ADDRESS...]|HOST:PORT with a numeric host, [IPV6]:PORT, unix:PATH, or systemd: the sockets "
+              "that a .socket unit has opened");
 DEFINE_string(password_file, "", "FILE|its first line is the password that clients must give (AUTH)");
 DEFINE_uint32(threads, 0, "N|threads that serve connections; 0: one per processor, four at most");
 DEFINE_uint32(connections_max, 10'000, "N|further connections are refused");
@@ -55,6 +58,10 @@ DEFINE_string(reply_bytes_max, "64M", "SIZE|a reply of many keys or values that 
 DEFINE_string(transaction_bytes_max, "64M", "SIZE|a transaction that queues, watches or writes more is refused");
 DEFINE_uint32(watch_s, 60, "N|WATCH lasts so long at most; then EXEC does nothing, as if a key had been updated");
 DEFINE_uint32(sweep_ms, 50, "N|pause between two steps of the removal of expired keys; 0: they are not removed");
+DEFINE_uint32(snapshots_max, 64, "N|snapshots with a name (SNAPSHOT CREATE) at a time");
+DEFINE_uint32(snapshot_s_max, 3'600, "N|they live so long at most: what is overwritten meanwhile stays in memory");
+DEFINE_int64(slowlog_us, 10'000, "N|SLOWLOG lists commands that took so many microseconds; 0: all, -1: none");
+DEFINE_uint32(slowlog_entries_max, 128, "N|commands that SLOWLOG keeps");
 DEFINE_uint32(idle_s, 0, "N|close connections that send nothing for so long; 0: never");
 DEFINE_string(metrics, "",
               "ADDRESS|serve metrics to Prometheus at PORT or 127.0.0.1:PORT, or at HOST:PORT to other machines");
@@ -82,6 +89,10 @@ constexpr std::string_view kFlags[] = {"pool",
                                        "transaction_bytes_max",
                                        "watch_s",
                                        "sweep_ms",
+                                       "snapshots_max",
+                                       "snapshot_s_max",
+                                       "slowlog_us",
+                                       "slowlog_entries_max",
                                        "metrics",
                                        "idle_s",
                                        "slow_s"};
@@ -162,6 +173,7 @@ Status opening_of_flags(Opening* opening) {
 Status config_of_flags(Config* config) {
   const Status listen = parse_addresses(FLAGS_listen, &config->listen);
   if (!listen.ok()) return Status::InvalidArgument("--listen: " + std::string(listen.message()));
+  BONSAI_RETURN_IF_ERROR(take_passed_sockets(&config->listen));
   BONSAI_RETURN_IF_ERROR(admin::parse_size(FLAGS_request_bytes_max, "--request_bytes_max", &config->request_bytes_max));
   BONSAI_RETURN_IF_ERROR(admin::parse_size(FLAGS_reply_bytes_max, "--reply_bytes_max", &config->reply_bytes_max));
   BONSAI_RETURN_IF_ERROR(
@@ -172,6 +184,10 @@ Status config_of_flags(Config* config) {
   config->connections_max = FLAGS_connections_max;
   config->idle_s = FLAGS_idle_s;
   config->slow_s = FLAGS_slow_s;
+  config->snapshots_max = FLAGS_snapshots_max;
+  config->snapshot_s_max = FLAGS_snapshot_s_max;
+  config->slowlog_us = FLAGS_slowlog_us;
+  config->slowlog_entries_max = FLAGS_slowlog_entries_max;
   config->buffered = FLAGS_durability == "buffered";
   return check(*config);
 }
@@ -243,7 +259,9 @@ Status serve_until_signalled(DB* db, const Config& config, std::optional<Passwor
             << FLAGS_durability << ", medium " << db->GetStats().medium
             << (state.password.has_value() ? ", with a password" : ", without a password")
             << (metrics != nullptr ? ", metrics at " + metrics->url() : "");
+  tell_ready();
   *lost = watch(state, signals);
+  tell_stopping();
   if (!lost->ok()) LOG(ERROR) << "stopping, because the pool is lost: " << lost->ToString();
   service->stop();
   return Status::OK();

@@ -37,6 +37,7 @@ void add_gauges(const State& state, Families* families) {
   gauge("bonsai_server_connections", "Connections of clients.", value_of(state.counters.connections));
   gauge("bonsai_server_connections_max", "Further connections are refused.", state.config.connections_max);
   gauge("bonsai_server_watching_clients", "Clients that watch keys.", value_of(state.watchers));
+  gauge("bonsai_server_snapshots", "Snapshots with a name.", static_cast<double>(state.snapshots.size()));
 }
 
 void add_counters(const Counters& counters, Families* families) {

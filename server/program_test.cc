@@ -90,6 +90,8 @@ TEST_F(ServerProgram, RefusalsNameTheRemedy) {
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(pool_));
   EXPECT_NE(refusal(words({"--listen=0.0.0.0:0"}), 2).find("add --password_file=FILE"), std::string::npos);
+  EXPECT_NE(refusal(words({"--slowlog_entries_max=10001"}), 2).find("must be 10000 or less"), std::string::npos);
+  EXPECT_NE(refusal(words({"--snapshots_max=10001"}), 2).find("must be 10000 or less"), std::string::npos);
   EXPECT_NE(refusal(words({"--listen=here"}), 2).find("--listen: 'here' is no address"), std::string::npos);
   EXPECT_NE(refusal(words({"--durability=maybe"}), 2).find("give one of: durable, buffered"), std::string::npos);
   EXPECT_NE(refusal(words({"--password_file=" + scratch_.file("none")}), 3).find("make it: (umask"), std::string::npos);
@@ -144,6 +146,26 @@ TEST_F(ServerProgram, BufferedSaysWhatOkMeans) {
   ASSERT_NO_FATAL_FAILURE(start({"--durability=buffered"}));
   EXPECT_NE(connect().ask({"INFO", "persistence"}).find("ok_means:applied; a crash may lose"), std::string::npos);
   stop();
+}
+
+// Nobody asks for it any more.
+TEST_F(ServerProgram, SnapshotsEndByThemselves) {
+  ASSERT_NO_FATAL_FAILURE(start({"--snapshots_max=1"}));
+  TestConnection one = connect(), other = connect();
+  EXPECT_EQ(one.ask({"SET", "a", "1"}), "+OK");
+  EXPECT_EQ(one.ask({"SNAPSHOT", "CREATE", "s", "EX", "100"}), "+OK");
+  EXPECT_EQ(other.ask({"SET", "a", "2"}), "+OK");
+  EXPECT_EQ(other.ask({"RANGE", "-", "+", "SNAPSHOT", "s"}), "*[$a $1]");
+  EXPECT_EQ(other.ask({"SNAPSHOT", "CREATE", "t", "PX", "1"}).substr(0, 5), "-ERR ");
+  EXPECT_EQ(other.ask({"SNAPSHOT", "DROP", "s"}), ":1");
+  EXPECT_EQ(other.ask({"SNAPSHOT", "CREATE", "t", "PX", "50"}), "+OK");
+  const auto is_there = [&] {
+    return one.ask({"INFO", "clients"}).find("named_snapshots:0\r\n") == std::string::npos;
+  };
+  for (base::BoundedWait wait("the end of a snapshot", 10'000); is_there() && !wait.expired(); wait.pause()) continue;
+  EXPECT_FALSE(is_there());
+  EXPECT_EQ(one.ask({"SNAPSHOT", "CREATE", "u", "EX", "100"}), "+OK");
+  stop();  // also with one
 }
 
 // ---- limits

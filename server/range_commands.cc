@@ -114,8 +114,9 @@ bool parse_end(std::string_view text, End* end) {
 }
 
 struct RangeArguments {
-  End from, to;        // ascending
-  int64_t limit = -1;  // negative: none
+  End from, to;                // ascending
+  int64_t limit = -1;          // negative: none
+  Snapshots::Shared snapshot;  // null: as of now
   bool reverse = false, counts = false;
 };
 
@@ -130,6 +131,9 @@ std::string parse_range(const Call& call, RangeArguments* range) {
       range->counts = true;
     } else if (same_word(call.args[i], "LIMIT") && i + 1 < call.args.size()) {
       if (!parse_integer(call.args[++i], &range->limit) || range->limit < 0) return std::string(kNoInteger);
+    } else if (same_word(call.args[i], "SNAPSHOT") && i + 1 < call.args.size()) {
+      range->snapshot = call.state.snapshots.find(call.args[++i]);
+      if (range->snapshot == nullptr) return no_snapshot(call.args[i]);
     } else {
       return std::string(kSyntaxError);
     }
@@ -158,7 +162,9 @@ Status visit_ascending(DB* db, const RangeArguments& range, ScanOptions options,
 }
 
 Status visit_descending(DB* db, const RangeArguments& range, uint64_t limit, Rows* rows) {
-  const std::unique_ptr<Iterator> iterator = db->NewIterator(ReadOptions());
+  ReadOptions options;
+  options.snapshot = range.snapshot.get();
+  const std::unique_ptr<Iterator> iterator = db->NewIterator(options);
   if (iterator == nullptr) return Status::NoSpace("there is no memory for an iterator");
   if (range.to.open) {
     iterator->SeekToLast();
@@ -238,6 +244,7 @@ void run_range(const Call& call) {
   }
   const std::string end = end_of(range);
   ScanOptions options;
+  options.snapshot = range.snapshot.get();
   options.end = end;
   options.from_exclusive = !range.from.open && !range.from.inclusive;
   if (range.limit >= 0) options.limit = static_cast<uint64_t>(range.limit);

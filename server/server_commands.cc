@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands about the server: INFO, CONFIG GET, COMMAND, TIME.
+// Commands about the server: INFO, CONFIG GET, COMMAND, SLOWLOG, TIME.
 #include <unistd.h>
 
 #include <array>
@@ -42,6 +42,7 @@ Pairs clients_section(const State& state) {
   return {{"connected_clients", count_of(state.counters.connections)},
           {"maxclients", std::to_string(state.config.connections_max)},
           {"watching_clients", count_of(state.watchers)},
+          {"named_snapshots", std::to_string(state.snapshots.size())},
           {"closed_idle", count_of(state.counters.closed_idle)},
           {"closed_slow", count_of(state.counters.closed_slow)},
           {"closed_broken_protocol", count_of(state.counters.closed_broken)}};
@@ -139,6 +140,8 @@ Pairs settings_of(const State& state) {
           {"port", port},
           {"proto-max-bulk-len", std::to_string(kValueBytesMax)},
           {"save", ""},
+          {"slowlog-log-slower-than", std::to_string(config.slowlog_us)},
+          {"slowlog-max-len", std::to_string(config.slowlog_entries_max)},
           {"timeout", std::to_string(config.idle_s)},
           {"unixsocket", socket}};
 }
@@ -183,6 +186,21 @@ std::vector<const Command*> named(const Call& call) {
     for (const std::string_view name : call.args.subspan(2)) found.push_back(find_command(name));
   }
   return found;
+}
+
+// ---- SLOWLOG
+
+constexpr int64_t kSlowEntriesDefault = 10;
+
+void write_slow(const SlowEntry& entry, Reply* out) {
+  out->array(6);
+  out->integer(static_cast<int64_t>(entry.id));
+  out->integer(entry.at_s);
+  out->integer(static_cast<int64_t>(entry.us));
+  out->array(entry.arguments.size());
+  for (const std::string& each : entry.arguments) out->bulk(each);
+  out->bulk(entry.address);
+  out->bulk(entry.name);
 }
 
 }  // namespace
@@ -238,6 +256,30 @@ void run_command(const Call& call) {
         docs ? write_docs(*each, &out) : write_info(*each, &out);
       }
     }
+  });
+}
+
+void run_slowlog(const Call& call) {
+  SlowLog& log = call.state.slow_log;
+  const std::string_view what = call.args[1];
+  const size_t arguments = call.args.size();
+  if (same_word(what, "LEN") && arguments == 2) {
+    return call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(log.size())); });
+  }
+  if (same_word(what, "RESET") && arguments == 2) {
+    log.reset();
+    return reply_ok(call);
+  }
+  if (!same_word(what, "GET") || arguments > 3) {
+    return call.executor.error(&call.client, unknown_subcommand(what, "SLOWLOG"));
+  }
+  int64_t count = kSlowEntriesDefault;
+  if (arguments == 3 && !parse_integer(call.args[2], &count)) return call.executor.error(&call.client, kNoInteger);
+  if (count < -1) return call.executor.error(&call.client, "ERR count should be greater than or equal to -1");
+  const std::vector<SlowEntry> entries = log.newest(count < 0 ? SIZE_MAX : static_cast<size_t>(count));
+  call.executor.reply(&call.client, [&](Reply& out) {
+    out.array(entries.size());
+    for (const SlowEntry& each : entries) write_slow(each, &out);
   });
 }
 

@@ -267,6 +267,7 @@ void Worker::tick() {
   timer_.async_wait([this](const Error& error) {
     if (error || (stopping_ && connections() == 0)) return;  // the loop has nothing more to do
     tick();
+    state_.snapshots.drop_expired();
     const uint64_t now_ns = base::now_ns();
     std::vector<Shared> all;
     all.reserve(connections_.size());

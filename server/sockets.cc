@@ -2,6 +2,7 @@
 #include "server/sockets.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -10,8 +11,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
+
+#include "base/status_macros.h"
 
 namespace bonsai::server {
 namespace {
@@ -47,19 +51,36 @@ SocketAddress socket_address(const Address& address) {
   return made;
 }
 
-std::string text_of(const sockaddr_storage& peer) {
+// Host and port. False: it is no address of IP.
+bool read_ip(const sockaddr_storage& from, Address* address) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (peer.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+  if (from.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
     ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
-    return std::string(text) + ":" + std::to_string(ntohs(v4.sin_port));
-  }
-  if (peer.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+    address->port = ntohs(v4.sin_port);
+  } else if (from.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
     ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
-    return "[" + std::string(text) + "]:" + std::to_string(ntohs(v6.sin6_port));
+    address->port = ntohs(v6.sin6_port);
+  } else {
+    return false;
   }
-  return "unix";
+  address->host = text;
+  return true;
+}
+
+std::string text_of(const sockaddr_storage& peer) {
+  Address address;
+  return read_ip(peer, &address) ? address.text() : "unix";
+}
+
+// The path of a Unix socket; an abstract one begins with a zero, which is shown as @.
+std::string path_of(const sockaddr_storage& from, socklen_t bytes) {
+  const auto* const path = reinterpret_cast<const sockaddr_un&>(from).sun_path;
+  const size_t before = offsetof(sockaddr_un, sun_path);
+  if (bytes <= before) return "";
+  if (path[0] == '\0') return "@" + std::string(path + 1, bytes - before - 1);
+  return std::string(path, ::strnlen(path, bytes - before));
 }
 
 Status failure(const Address& address) {
@@ -104,9 +125,31 @@ Status remove_left_behind(const Address& address) {
   return Status::OK();
 }
 
+Status take_over(const Address& address) {
+  const int flags = ::fcntl(address.descriptor, F_GETFL);
+  if (flags >= 0 && ::fcntl(address.descriptor, F_SETFL, flags | O_NONBLOCK) == 0) return Status::OK();
+  return Status::IoError("the socket of " + address.text() +
+                         " that was passed cannot be used: " + std::strerror(errno));
+}
+
 }  // namespace
 
+bool address_of_socket(int descriptor, Address* address) {
+  SocketAddress at;
+  at.bytes = sizeof at.storage;
+  if (::getsockname(descriptor, at.get(), &at.bytes) != 0) return false;
+  if (read_ip(at.storage, address)) return true;
+  if (at.get()->sa_family != AF_UNIX) return false;
+  address->path = path_of(at.storage, at.bytes);
+  return !address->path.empty();
+}
+
 Status ListeningSocket::open(const Address& address, ListeningSocket* socket) {
+  if (address.passed) {
+    BONSAI_RETURN_IF_ERROR(take_over(address));
+    *socket = ListeningSocket(address);
+    return Status::OK();
+  }
   if (address.is_unix()) {
     if (Status status = remove_left_behind(address); !status.ok()) return status;
   }
@@ -120,13 +163,7 @@ Status ListeningSocket::open(const Address& address, ListeningSocket* socket) {
   if (::bind(made.descriptor_, at.get(), at.bytes) != 0) return failure(address);
   made.address_ = address;
   if (::listen(made.descriptor_, kBacklog) != 0) return failure(address);
-  if (!address.is_unix()) {
-    at.bytes = sizeof at.storage;
-    if (::getsockname(made.descriptor_, at.get(), &at.bytes) != 0) return failure(address);
-    const bool v4 = at.get()->sa_family == AF_INET;
-    made.address_.port = ntohs(v4 ? reinterpret_cast<const sockaddr_in&>(at.storage).sin_port
-                                  : reinterpret_cast<const sockaddr_in6&>(at.storage).sin6_port);
-  }
+  if (!address.is_unix() && !address_of_socket(made.descriptor_, &made.address_)) return failure(address);
   *socket = std::move(made);
   return Status::OK();
 }
@@ -134,7 +171,7 @@ Status ListeningSocket::open(const Address& address, ListeningSocket* socket) {
 ListeningSocket::~ListeningSocket() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  if (address_.is_unix() && !address_.path.empty()) ::unlink(address_.path.c_str());
+  if (address_.is_unix() && !address_.passed && !address_.path.empty()) ::unlink(address_.path.c_str());
 }
 
 ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept

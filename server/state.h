@@ -15,6 +15,8 @@
 #include "bonsai/db.h"
 #include "server/config.h"
 #include "server/cursors.h"
+#include "server/slow_log.h"
+#include "server/snapshots.h"
 
 namespace bonsai::server {
 
@@ -46,7 +48,12 @@ struct Counters {
 
 struct State {
   State(DB* store, Config configuration, std::optional<Password> secret, uint64_t first_cursor)
-      : db(store), config(std::move(configuration)), password(std::move(secret)), cursors(first_cursor) {}
+      : db(store),
+        config(std::move(configuration)),
+        password(std::move(secret)),
+        cursors(first_cursor),
+        slow_log(config.slowlog_us, config.slowlog_entries_max),
+        snapshots(store, config.snapshots_max) {}
 
   // Counts a status that clients are told.
   void note(const Status& status) {
@@ -58,6 +65,8 @@ struct State {
   const std::optional<Password> password;
   const uint64_t started_ns = base::now_ns();
   Cursors cursors;
+  SlowLog slow_log;
+  Snapshots snapshots;
   Counters counters;
   std::atomic<uint64_t> clients{0};    // the id of the last one
   std::atomic<uint64_t> deadlines{0};  // values with one that were written; counted when they are in the store

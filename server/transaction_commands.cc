@@ -83,6 +83,7 @@ void run_exec(const Call& call) {
   if (!client.transaction.is_open()) return call.executor.error(&client, "ERR EXEC without MULTI");
   const Transaction transaction = std::exchange(client.transaction, Transaction());
   if (transaction.is_broken()) return call.executor.error(&client, kAborted);
+  call.executor.finish();  // of all clients: their time is not that of the transaction
   call.executor.settle(&client);
   const size_t from = client.out.size();
   Stage::Outcome outcome = transaction.watched().overtaken ? Stage::Outcome::kOvertaken : Stage::Outcome::kConflict;
