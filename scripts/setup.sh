@@ -47,6 +47,7 @@ build | nlohmann-json3-dev  | result files of the programs
 build | libtomlplusplus-dev | reads the configuration of bonsaid
 build | prometheus-cpp-dev  | metrics of bonsaid and bonsai-server
 build | libsystemd-dev      | bonsai-server on the sockets of a .socket unit
+build | libhiredis-dev      | a client of bonsai-server in its tests
 build | libgtest-dev        | the tests beside the code
 test  | mold                | links test programs in a quarter of the time
 test  | clang-14            | the second compiler that must stay without warnings

@@ -21,7 +21,7 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "libxxhash": "libxxhash-dev", "libsodium": "libsodium-dev",
              "tomlplusplus": "libtomlplusplus-dev", "libibverbs": "libibverbs-dev",
              "librdmacm": "librdmacm-dev",
-             "libsystemd": "libsystemd-dev",
+             "libsystemd": "libsystemd-dev", "hiredis": "libhiredis-dev",
              "TBB": "libtbb-dev", "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3",
              "Python": "python3-dev"}
 
