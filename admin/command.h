@@ -35,6 +35,7 @@ Status run_get(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_exists(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_del(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_scan(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_delete_range(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_count(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_stat(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_groups(const std::vector<std::string>& operands, ExitCode* exit);

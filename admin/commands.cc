@@ -61,6 +61,13 @@ constexpr std::string_view kCountText =
     "  bonsai count --pool=a.pool\n"
     "  bonsai count --pool=a.pool --from=apple --end=banana\n";
 
+constexpr std::string_view kDeleteRangeText =
+    "Deletes the records that scan would print, all at one moment, and prints their number. A range of more records\n"
+    "than one batch has is refused, and nothing is deleted: the message has a --limit that fits. Repeat it with that\n"
+    "limit until it prints 0.\n\n"
+    "  bonsai delete-range --pool=a.pool --from=apple --end=banana\n"
+    "  bonsai delete-range --pool=a.pool --from= --limit=10000    # the first ones of all\n";
+
 constexpr std::string_view kStatText =
     "Counters start when this command opens the pool, so they show the cost of opening it.\n\n"
     "  bonsai stat --pool=a.pool\n"
@@ -182,6 +189,7 @@ std::span<const Command> all_commands() {
       {"del", "KEY", 1, 1, "remove a key", kDelText, deletes, run_del},
       {"scan", "", 0, 0, "print records in key order", kScanText, range, run_scan},
       {"count", "", 0, 0, "count records", kCountText, range, run_count},
+      {"delete-range", "", 0, 0, "delete records of a range", kDeleteRangeText, range, run_delete_range},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"list", "PLACE", 1, 1, "list pools of a folder or node, and owners", kListText, place, run_list},
       {"groups", "", 0, 0, "show the members of replicated targets", kGroupsText, {"pool", "json"}, run_groups},

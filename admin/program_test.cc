@@ -184,6 +184,21 @@ TEST_F(Program, ScanKeepsItsBounds) {
   EXPECT_EQ(bonsai("count", {"--after=b", "--limit=9"}).out, "2\n");
 }
 
+TEST_F(Program, DeleteRangeDeletesWhatScanPrints) {
+  create();
+  for (const char* key : {"d", "b", "a", "c"}) must("put", {key, "v"});
+  const ProgramResult unnamed = bonsai("delete-range");
+  EXPECT_EQ(unnamed.exit_code, 2);
+  EXPECT_NE(unnamed.err.find("give --from or --after, and --end; all records: --from="), std::string::npos);
+  EXPECT_EQ(bonsai("delete-range", {"--from=b", "--after=b"}).exit_code, 2);
+  EXPECT_EQ(bonsai("delete-range", {"--from=x"}).out, "0\n");
+  EXPECT_EQ(bonsai("delete-range", {"--after=a", "--end=d"}).out, "2\n");
+  EXPECT_EQ(bonsai("scan").out, "a\tv\nd\tv\n");
+  EXPECT_EQ(bonsai("delete-range", {"--from=", "--limit=1"}).out, "1\n");
+  EXPECT_EQ(bonsai("delete-range", {"--from="}).out, "1\n");
+  EXPECT_EQ(bonsai("count").out, "0\n");
+}
+
 TEST_F(Program, ExistsAnswersByItsExitCode) {
   create();
   must("put", {"apple", "red"});
@@ -317,8 +332,8 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
-  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "groups", "check",
-                           "checkpoint", "salvage", "remove", "grow", "dump", "load", "plan", "doctor"}) {
+  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "delete-range", "stat", "groups",
+                           "check", "checkpoint", "salvage", "remove", "grow", "dump", "load", "plan", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// create, put, increment, get, exists, del, scan, count: the commands that read and write records.
+// create, put, increment, get, exists, del, scan, count, delete-range: the commands that read and write records.
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -222,6 +222,17 @@ Status run_count(const std::vector<std::string>&, ExitCode*) {
     uint64_t count = 0;
     Status status = pool.db->Count(options, from, &count);
     return status.ok() ? print(std::to_string(count) + "\n") : status;
+  });
+}
+
+Status run_delete_range(const std::vector<std::string>&, ExitCode*) {
+  if (!flag_given("from") && !flag_given("after") && !flag_given("end")) {
+    return Status::InvalidArgument("no range was named; give --from or --after, and --end; all records: --from=");
+  }
+  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
+    uint64_t deleted = 0;
+    Status status = pool.db->DeleteRange(options, from, &deleted);
+    return status.ok() ? print(std::to_string(deleted) + "\n") : status;
   });
 }
 

@@ -345,6 +345,15 @@ int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options, const char* 
   });
 }
 
+int bonsai_delete_range(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
+                        const char* end, size_t end_bytes, uint64_t limit, uint64_t* deleted, char** errptr) {
+  if (deleted != nullptr) *deleted = 0;
+  return guarded(errptr, [&] {
+    if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
+    return db->db->DeleteRange(bonsai::c::scan_options(options, {end, end_bytes}, limit), {from, from_bytes}, deleted);
+  });
+}
+
 int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr) {
   *snapshot = nullptr;
   return guarded(errptr, [&] {

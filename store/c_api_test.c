@@ -106,6 +106,25 @@ static void test_exists_and_count(bonsai_t* db) {
   bonsai_readoptions_destroy(options);
 }
 
+static void test_delete_range(bonsai_t* db) {
+  uint64_t count = 99;
+  char* err = NULL;
+  bonsai_readoptions_t* options = bonsai_readoptions_create();
+  const char* keys[] = {"range1", "range2", "range3", "range4"};
+  for (size_t i = 0; i < 4; ++i) EXPECT(bonsai_put(db, keys[i], 6, "v", 1, NULL) == BONSAI_OK);
+  bonsai_readoptions_set_from_exclusive(options, 1);
+  EXPECT(bonsai_delete_range(db, options, "range1", 6, "range3", 6, UINT64_MAX, &count, NULL) == BONSAI_OK);
+  EXPECT(count == 1 && bonsai_exists(db, NULL, "range2", 6, NULL) == BONSAI_NOT_FOUND);
+  EXPECT(bonsai_delete_range(db, NULL, "range", 5, "rangf", 5, 2, &count, NULL) == BONSAI_OK && count == 2);
+  EXPECT(bonsai_delete_range(db, NULL, "range", 5, "rangf", 5, UINT64_MAX, NULL, NULL) == BONSAI_OK);
+  EXPECT(bonsai_count(db, NULL, "range", 5, "rangf", 5, UINT64_MAX, &count, NULL) == BONSAI_OK && count == 0);
+  count = 99;
+  EXPECT(bonsai_delete_range(db, NULL, NULL, 1, NULL, 0, 1, &count, &err) == BONSAI_INVALID_ARGUMENT && count == 0);
+  EXPECT(err != NULL);
+  bonsai_free(err);
+  bonsai_readoptions_destroy(options);
+}
+
 static void expect_in_order(bonsai_session_t* session, size_t numbers) {
   char keys[100][8];
   char values[100][8];
@@ -271,6 +290,7 @@ static void test_store(const char* path) {
     EXPECT(put(db, "d", "4") == BONSAI_OK);
     test_reads(db);
     test_exists_and_count(db);
+    test_delete_range(db);
     test_session(db);
     test_failures_in_session(db);
     test_snapshot_and_iterator(db);

@@ -99,6 +99,7 @@ class DbImpl final : public DB {
   Status DeleteIf(const Condition& condition, std::string_view key) override;
   Status Increment(std::string_view key, int64_t by, int64_t* result) override;
   [[nodiscard]] uint64_t BatchBytesMax() const override;
+  Status DeleteRange(const ScanOptions& options, std::string_view from, uint64_t* deleted) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
@@ -247,6 +248,7 @@ class DbImpl final : public DB {
   Status write_with_pressure(index::Batch* batch, Stall* stall);
   Status write_batch(const WriteBatch& batch, size_t* failed, std::vector<persist::LargeRef>* large, bool* begun);
   void free_large(const std::vector<persist::LargeRef>& large);
+  Status deletes_of_range(const ScanOptions& options, std::string_view from, WriteBatch* batch);
 
   // conditional.cc
   class Changing;

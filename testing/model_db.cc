@@ -250,6 +250,13 @@ Status ModelDb::Count(const ScanOptions& options, std::string_view from, uint64_
   return Scan(options, from, [count](auto, auto) { return ++*count, true; });
 }
 
+Status ModelDb::DeleteRange(const ScanOptions& options, std::string_view from, uint64_t* deleted) {
+  WriteBatch batch;
+  BONSAI_RETURN_IF_ERROR(Scan(options, from, [&batch](std::string_view key, auto) { return batch.Delete(key), true; }));
+  if (deleted != nullptr) *deleted = batch.Count();
+  return ModelDb::Write(batch, nullptr);
+}
+
 Status ModelDb::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   uint64_t moment = 0;
   {

@@ -33,6 +33,8 @@ class ModelDb : public DB {
   Status DeleteIf(const Condition& condition, std::string_view key) override;
   Status Increment(std::string_view key, int64_t by, int64_t* result) override;
   [[nodiscard]] uint64_t BatchBytesMax() const override { return UINT64_MAX; }
+  // For one thread, of any number of records.
+  Status DeleteRange(const ScanOptions& options, std::string_view from, uint64_t* deleted) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,

@@ -175,11 +175,12 @@ class Runner {
 
   void act() {
     using Action = void (Runner::*)();
-    static constexpr std::array<std::pair<uint32_t, Action>, 18> kActions = {{{300, &Runner::put},
+    static constexpr std::array<std::pair<uint32_t, Action>, 19> kActions = {{{300, &Runner::put},
                                                                               {40, &Runner::multi_put},
                                                                               {30, &Runner::session},
                                                                               {80, &Runner::del},
                                                                               {60, &Runner::batch},
+                                                                              {10, &Runner::delete_range},
                                                                               {200, &Runner::get},
                                                                               {40, &Runner::multi_get},
                                                                               {60, &Runner::scan},
@@ -314,6 +315,25 @@ class Runner {
       bytes += 32 + last.key.size() + std::min<size_t>(last.value.size(), 1024);
     }
     same(model_.Write(batch), db_->Write(batch), "batch of " + std::to_string(batch.Count()));
+  }
+
+  // Refused where the log is small: then nothing is changed.
+  void delete_range() {
+    ScanOptions options;
+    const std::string from = random_.chance(1, 8) ? "" : some_bound(), end = random_.chance(1, 4) ? some_bound() : "";
+    options.end = end;
+    options.limit = 1 + random_.below(8);
+    options.from_exclusive = random_.chance(1, 3);
+    uint64_t expected = 0, actual = 0;
+    const Status status = db_->DeleteRange(options, from, &actual);
+    if (status.IsInvalidArgument()) {
+      if (status.message().find("delete it in parts") == std::string_view::npos) differ(status.ToString());
+      return;
+    }
+    same(model_.DeleteRange(options, from, &expected), status, "delete of a range");
+    if (actual != expected) {
+      differ("delete of a range: expected " + std::to_string(expected) + ", got " + std::to_string(actual));
+    }
   }
 
   void get() { compare_get(nullptr, nullptr, some_key()); }

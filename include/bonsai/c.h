@@ -268,6 +268,13 @@ BONSAI_EXPORT int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* opt
 BONSAI_EXPORT int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
                                const char* end, size_t end_bytes, uint64_t limit, uint64_t* count, char** errptr);
 
+/* Deletes the records that bonsai_scan() would visit, all at one moment, as DB::DeleteRange() does; `options` may only
+   say whether to begin after `from`. *deleted, their number, may be NULL. BONSAI_INVALID_ARGUMENT: they are more than
+   fit into one batch, and nothing is deleted; the message has a limit that fits. */
+BONSAI_EXPORT int bonsai_delete_range(bonsai_t* db, const bonsai_readoptions_t* options, const char* from,
+                                      size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
+                                      uint64_t* deleted, char** errptr);
+
 /* A point in the store's history, for bonsai_readoptions_set_snapshot(). Release it before bonsai_close(). */
 BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
 BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);

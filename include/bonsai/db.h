@@ -203,6 +203,16 @@ class DB {
   // log.
   [[nodiscard]] virtual uint64_t BatchBytesMax() const = 0;
 
+  // Deletes the records that Scan would visit with these options, whose snapshot must be null. All go at one moment,
+  // for readers and for crashes; their space comes back as that of single deletes, in a full pool, too.
+  // A key that another caller puts into the range during the call, and that had no value before, may stay. *deleted, if
+  // not null, is their number.
+  // It takes the time of the scan and of a batch, and some 300 bytes of DRAM a record. Bound: as many records as fit
+  // into one batch, whose LogBytes() are their keys and 32 bytes for each. Errors: as Scan and Write; InvalidArgument
+  // beyond that bound, and nothing is deleted. The message has a limit that fits: repeat the call with it, each part at
+  // one moment, until *deleted is 0.
+  virtual Status DeleteRange(const ScanOptions& options, std::string_view from, uint64_t* deleted) = 0;
+
   // Copies the value of key into *value, whose capacity is reused. Errors: NotFound, InvalidArgument, Corruption.
   // Wait-free over DRAM and local NVM; allocates only the buffer of *value.
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;

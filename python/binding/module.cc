@@ -227,7 +227,15 @@ void add_many(Class& db) {
             return count(store, make_range(start, end, limit), snapshot);
           },
           nb::arg("start") = nb::none(), nb::arg("end") = nb::none(), nb::arg("limit") = nb::none(),
-          nb::arg("snapshot") = nb::none(), "How many records a scan would visit.");
+          nb::arg("snapshot") = nb::none(), "How many records a scan would visit.")
+      .def(
+          "delete_range",
+          [](Store& store, nb::handle start, nb::handle end, std::optional<uint64_t> limit) {
+            return delete_range(store, make_range(start, end, limit));
+          },
+          nb::arg("start") = nb::none(), nb::arg("end") = nb::none(), nb::arg("limit") = nb::none(),
+          "Deletes the records that a scan would visit, at one moment; returns their number. Where they are more than\n"
+          "one batch has, InvalidArgument has a limit that fits: repeat with it until 0 are left.");
 }
 
 void add_lent(Class& db) {

@@ -128,6 +128,16 @@ uint64_t count(Store& store, const Range& range, Snapshot* snapshot) {
   return records;
 }
 
+uint64_t delete_range(Store& store, const Range& range) {
+  const std::string_view start = bytes_of(range.start), end = bytes_of(range.end);
+  uint64_t deleted = 0;
+  store.call([&](bonsai_t* db, char** error) {
+    return bonsai_delete_range(db, nullptr, start.data(), start.size(), end.data(), end.size(), range.limit, &deleted,
+                               error);
+  });
+  return deleted;
+}
+
 nb::tuple scan_columns(Store& store, const Range& range, Snapshot* snapshot) {
   const ReadOptions options(snapshot);
   const std::string_view start = bytes_of(range.start), end = bytes_of(range.end);

@@ -24,6 +24,8 @@ Range make_range(nb::handle start, nb::handle end, std::optional<uint64_t> limit
 // A list of (key, value). Errors: Failure.
 nb::list scan(Store& store, const Range& range, Snapshot* snapshot);
 uint64_t count(Store& store, const Range& range, Snapshot* snapshot);
+// Returns the number of records. Errors: Failure, also where they are more than one batch has.
+uint64_t delete_range(Store& store, const Range& range);
 
 // Keys and values of equal sizes, each put together to one bytes object: (keys, values, key size, value size).
 // Errors: ValueError, if two records differ in size; Failure.

@@ -77,6 +77,9 @@ def test_many_and_scans(db):
     assert list(db.items(start=b"1")) == []
     with pytest.raises(ValueError):
         db.scan_columns()
+    assert db.delete_range(start=b"000005", end=b"000008") == 3 and db.count() == 9_997
+    assert db.delete_range(limit=5) == 5 and db.scan(limit=1) == [(b"000008", records[b"000008"])]
+    assert db.delete_range(end=b"") == 0 and db.delete_range(start=b"1") == 0 and db.count() == 9_992
 
 
 def test_columns_are_what_numpy_reads(path):
