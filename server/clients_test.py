@@ -36,7 +36,8 @@ class Clients(unittest.TestCase):
         self.socket = f"{folder.name}/socket"
         log = pathlib.Path(folder.name) / "log"
         with log.open("w") as err:
-            self.server = subprocess.Popen([self.program, f"--pool={folder.name}/pool", "--create", "--bytes=64M", "--slowlog_us=0",
+            self.server = subprocess.Popen([self.program, f"--pool={folder.name}/pool", "--create", "--bytes=64M",
+                                            "--slowlog_us=0",
                                             f"--listen=127.0.0.1:0,unix:{self.socket}"], stderr=err)
         self.addCleanup(self.stop)
         end = time.monotonic() + START_SECONDS_MAX

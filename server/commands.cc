@@ -22,6 +22,8 @@ constexpr Command kCommands[] = {
     {"decr", 2, kWrites, 1, 1, 1, "string", "Takes 1 from a number", run_decr},
     {"decrby", 3, kWrites, 1, 1, 1, "string", "Takes a number from a number", run_decrby},
     {"del", -2, kWrites, 1, -1, 1, "generic", "Deletes keys; returns how many had a value", run_del},
+    {"delrange", -3, kWrites | kNotQueued, 0, 0, 0, "bonsai",
+     "Deletes the keys of a range, at one moment; returns how many; LIMIT", run_delrange},
     {"discard", 1, kAtOnce, 0, 0, 0, "transactions", "Ends a transaction without effect", run_discard},
     {"echo", 2, 0, 0, 0, 0, "connection", "Returns its argument", run_echo},
     {"exec", 1, kAtOnce, 0, 0, 0, "transactions", "Carries out a transaction, at one moment", run_exec},

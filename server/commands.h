@@ -106,6 +106,7 @@ void run_dbsize(const Call& call);
 void run_keys(const Call& call);
 void run_scan(const Call& call);
 void run_range(const Call& call);
+void run_delrange(const Call& call);
 
 // ---- snapshot_commands.cc
 void run_snapshot(const Call& call);

@@ -243,6 +243,48 @@ TEST_F(ServerCommands, RangesAreInKeyOrder) {
   EXPECT_EQ(ask("RANGE - + LIMIT -1"), "-ERR value is not an integer or out of range");
 }
 
+TEST_F(ServerCommands, RangesAreDeleted) {
+  ask("MSET a 1 b 2 c 3 d 4 e 5");
+  EXPECT_EQ(ask("DELRANGE (a [c"), ":2");
+  EXPECT_EQ(ask("RANGE - +"), "*[$a $1 $d $4 $e $5]");
+  EXPECT_EQ(ask("DELRANGE (a [c"), ":0");
+  EXPECT_EQ(ask("DELRANGE - + LIMIT 1"), ":1");
+  EXPECT_EQ(ask("DELRANGE - + LIMIT 0"), ":0");
+  for (const char* const empty : {"DELRANGE [e (b", "DELRANGE + -", "DELRANGE [d (d", "DELRANGE - ("}) {
+    EXPECT_EQ(ask(empty), ":0") << empty;
+  }
+  EXPECT_EQ(replies("SET f 6\r\nDELRANGE - +\r\nSET g 7\r\nRANGE - +\r\n"), "+OK :3 +OK *[$g $7]");
+  EXPECT_EQ(ask("DELRANGE a b").substr(0, 27), "-ERR an end of a range is [");
+  for (const char* const wrong : {"REV", "COUNT", "FOO", "LIMIT"}) {
+    EXPECT_EQ(ask(std::string("DELRANGE - + ") + wrong), "-ERR syntax error");
+  }
+  ask("SNAPSHOT CREATE s EX 60");
+  EXPECT_EQ(ask("DELRANGE - + SNAPSHOT s"), "-ERR syntax error");
+  EXPECT_EQ(ask("DELRANGE - +"), ":1");
+  EXPECT_EQ(ask("RANGE - + SNAPSHOT s"), "*[$g $7]");
+  Client watcher;
+  EXPECT_EQ(replies("SET w 1\r\nWATCH w\r\n", &watcher), "+OK +OK");
+  EXPECT_EQ(ask("DELRANGE [w [w"), ":1");
+  EXPECT_EQ(replies("MULTI\r\nSET w 2\r\nEXEC\r\n", &watcher), "+OK +QUEUED null");
+}
+
+// Then nothing is deleted, and the error has a LIMIT that fits.
+TEST_F(ServerCommands, ARangeThatIsTooLargeIsDeletedInParts) {
+  const uint64_t records = db_->BatchBytesMax() / 40 + 1;  // of more than 8 bytes a key
+  for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db_->Put("key:" + std::to_string(10'000'000 + i), "v").ok());
+  const std::string error = ask("DELRANGE - +"), before = "by a limit of ";
+  ASSERT_NE(error.find(before), std::string::npos) << error;
+  EXPECT_EQ(ask("DBSIZE"), ":" + std::to_string(records));
+  const std::string limit = std::to_string(std::atoi(error.c_str() + error.find(before) + before.size()));
+  EXPECT_EQ(ask("DELRANGE - + LIMIT " + limit), ":" + limit);
+  std::string deleted;
+  for (int parts = 0; deleted != ":0"; ++parts) {
+    deleted = ask("DELRANGE - + LIMIT " + limit);
+    ASSERT_LT(parts, 100) << deleted;
+  }
+  EXPECT_EQ(ask("DBSIZE"), ":0");
+}
+
 TEST_F(ServerCommands, ALargeReplyIsAnError) {
   Config config;
   config.reply_bytes_max = 64 << 10;

@@ -159,9 +159,7 @@ TEST_F(ServerProgram, SnapshotsEndByThemselves) {
   EXPECT_EQ(other.ask({"SNAPSHOT", "CREATE", "t", "PX", "1"}).substr(0, 5), "-ERR ");
   EXPECT_EQ(other.ask({"SNAPSHOT", "DROP", "s"}), ":1");
   EXPECT_EQ(other.ask({"SNAPSHOT", "CREATE", "t", "PX", "50"}), "+OK");
-  const auto is_there = [&] {
-    return one.ask({"INFO", "clients"}).find("named_snapshots:0\r\n") == std::string::npos;
-  };
+  const auto is_there = [&] { return one.ask({"INFO", "clients"}).find("named_snapshots:0\r\n") == std::string::npos; };
   for (base::BoundedWait wait("the end of a snapshot", 10'000); is_there() && !wait.expired(); wait.pause()) continue;
   EXPECT_FALSE(is_there());
   EXPECT_EQ(one.ask({"SNAPSHOT", "CREATE", "u", "EX", "100"}), "+OK");

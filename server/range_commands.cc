@@ -142,23 +142,35 @@ std::string parse_range(const Call& call, RangeArguments* range) {
   return "";
 }
 
-// Whether no key can be in the range.
-bool is_empty(const RangeArguments& range) {
-  return (range.from.open && !range.from.least) || (range.to.open && range.to.least) || range.limit == 0;
-}
-
 // The place after all keys of the range; empty: there is none.
 std::string end_of(const RangeArguments& range) {
   if (range.to.open) return "";
   return std::string(range.to.key) + (range.to.inclusive ? std::string(1, '\0') : "");
 }
 
+// Whether no key can be in the range, which ends at `end`.
+bool is_empty(const RangeArguments& range, std::string_view end) {
+  return (range.from.open && !range.from.least) || (range.to.open && range.to.least) || range.limit == 0 ||
+         (!range.to.open && end.empty());
+}
+
+std::string_view from_of(const RangeArguments& range) { return range.from.open ? "" : range.from.key; }
+
+// Of an ascending scan from from_of(). `end` must live as long as they.
+ScanOptions options_of(const RangeArguments& range, std::string_view end) {
+  ScanOptions options;
+  options.snapshot = range.snapshot.get();
+  options.end = end;
+  options.from_exclusive = !range.from.open && !range.from.inclusive;
+  if (range.limit >= 0) options.limit = static_cast<uint64_t>(range.limit);
+  return options;
+}
+
 Status visit_ascending(DB* db, const RangeArguments& range, ScanOptions options, Rows* rows) {
   const uint64_t limit = std::exchange(options.limit, UINT64_MAX);  // of what has not expired
-  return db->Scan(options, range.from.open ? "" : range.from.key,
-                  [rows, limit](std::string_view key, std::string_view raw) {
-                    return rows->add(key, raw) && rows->records() < limit;
-                  });
+  return db->Scan(options, from_of(range), [rows, limit](std::string_view key, std::string_view raw) {
+    return rows->add(key, raw) && rows->records() < limit;
+  });
 }
 
 Status visit_descending(DB* db, const RangeArguments& range, uint64_t limit, Rows* rows) {
@@ -243,16 +255,11 @@ void run_range(const Call& call) {
     return call.executor.error(&call.client, error);
   }
   const std::string end = end_of(range);
-  ScanOptions options;
-  options.snapshot = range.snapshot.get();
-  options.end = end;
-  options.from_exclusive = !range.from.open && !range.from.inclusive;
-  if (range.limit >= 0) options.limit = static_cast<uint64_t>(range.limit);
-  const bool empty = is_empty(range) || (!range.to.open && end.empty());
+  const ScanOptions options = options_of(range, end);
+  const bool empty = is_empty(range, end);
   if (range.counts) {
     uint64_t count = 0;
-    const std::string_view from = range.from.open ? "" : range.from.key;
-    const Status status = empty ? Status() : call.state.db->Count(options, from, &count);
+    const Status status = empty ? Status() : call.state.db->Count(options, from_of(range), &count);
     if (!status.ok()) return call.executor.error(&call.client, status);
     return call.executor.reply(&call.client, [&](Reply& out) { out.integer(static_cast<int64_t>(count)); });
   }
@@ -261,6 +268,24 @@ void run_range(const Call& call) {
   if (!empty && !range.reverse) status = visit_ascending(call.state.db, range, options, &rows);
   if (!empty && range.reverse) status = visit_descending(call.state.db, range, options.limit, &rows);
   reply_rows(call, rows, status);
+}
+
+void run_delrange(const Call& call) {
+  call.executor.settle(&call.client);
+  RangeArguments range;
+  if (const std::string error = parse_range(call, &range); !error.empty()) {
+    return call.executor.error(&call.client, error);
+  }
+  if (range.reverse || range.counts || range.snapshot != nullptr) {
+    return call.executor.error(&call.client, kSyntaxError);
+  }
+  const std::string end = end_of(range);
+  uint64_t deleted = 0;
+  if (!is_empty(range, end)) {
+    const Status status = call.state.db->DeleteRange(options_of(range, end), from_of(range), &deleted);
+    if (!status.ok()) return call.executor.error(&call.client, status);
+  }
+  call.executor.reply(&call.client, [deleted](Reply& out) { out.integer(static_cast<int64_t>(deleted)); });
 }
 
 }  // namespace bonsai::server
