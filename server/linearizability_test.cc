@@ -127,10 +127,10 @@ class ServerLinearizability : public ::testing::Test {
 constexpr uint32_t kFewClients = 4;  // what is in flight at once is searched in every order
 constexpr uint64_t kSteps = 12;
 
-// Six keys: transactions, MSET, MSETNX and RANGE as wholes, round by round, and each key through all rounds.
+// Six keys: transactions, MSET, MSETNX, RANGE and snapshots as wholes, round by round, and each key through all rounds.
 TEST_F(ServerLinearizability, CommandsOfFewConnectionsAreWhole) {
   connect(kFewClients, {.reads_many_at_once = true});
-  const uint64_t rounds = testing::budget(20, 60, 12'000);
+  const uint64_t rounds = testing::budget(20, 400, 12'000);
   History all;
   Verdict verdict = judge_rounds(rounds, kSteps, &all);
   EXPECT_TRUE(verdict.ok) << verdict.text;
@@ -143,7 +143,7 @@ TEST_F(ServerLinearizability, CommandsOfFewConnectionsAreWhole) {
 // Each key by itself, with long pipelines.
 TEST_F(ServerLinearizability, KeysOfManyConnectionsAreRegisters) {
   connect(24, {.counters = 16, .strings = 100, .at_once_max = 5});
-  const History history = run(testing::budget(20, 80, 5'000));
+  const History history = run(testing::budget(20, 400, 5'000));
   const Verdict verdict = check_registers(history);
   EXPECT_TRUE(verdict.ok) << verdict.text;
   EXPECT_GT(state_->counters.operations.load(), state_->counters.groups.load());  // they were in flight together
@@ -153,6 +153,7 @@ TEST_F(ServerLinearizability, KeysOfManyConnectionsAreRegisters) {
 struct Rule {
   uint64_t bit;
   const char* name;
+  bool reads_many = false;
 };
 constexpr Rule kRules[] = {
     {kReadsNotChecked, "what EXEC has read may change before it writes"},
@@ -161,12 +162,13 @@ constexpr Rule kRules[] = {
     {kConditionIgnored, "what INCR, SET NX and GETSET have read may change"},
     {kJoinedPassed, "SET passes an MSET that its client sent before"},
     {kJoinedLate, "MSET replies before its batch is written"},
+    {kSnapshotIsNow, "RANGE of a snapshot reads what is there now", true},
 };
 
 TEST_F(ServerLinearizability, TheLossOfEveryRuleIsNoticed) {
   uint64_t killed = 0;
   for (const Rule& rule : kRules) {
-    connect(kFewClients, {});
+    connect(kFewClients, {.reads_many_at_once = rule.reads_many});
     testing::mutants_on.store(rule.bit);
     const Verdict verdict = judge_rounds(testing::budget(2'000, 2'000, 20'000), kSteps, nullptr);
     const bool noticed = !verdict.ok;

@@ -111,10 +111,13 @@ void HistoryClient::getset() {
   });
 }
 
-// DEL's count is not checked: nothing is promised about it when two clients remove one key at the same moment.
+// DEL, or DELRANGE of one key. The count is not checked: nothing is promised about it when two clients remove one key
+// at the same moment.
 void HistoryClient::remove() {
   const uint64_t key = any_string();
-  begin({{"DEL", key_of(key)}}, [this, key](const Value& reply) {
+  const bool is_range = random_.chance(1, 3);
+  const std::string end = "[" + key_of(key);
+  begin({is_range ? Words{"DELRANGE", end, end} : Words{"DEL", key_of(key)}}, [this, key](const Value& reply) {
     if (reply.show() != ":0" && reply.show() != ":1") fail(reply);
     add(OpKind::kDelete, {{key, testing::kAbsent}});
   });
@@ -150,17 +153,42 @@ void HistoryClient::msetnx() {
         });
 }
 
+std::vector<testing::Cell> HistoryClient::cells_of(const Value& reply) {
+  std::vector<Cell> cells;
+  for (uint64_t key = 0; key < options_.keys(); ++key) cells.push_back({key, testing::kAbsent});
+  if (reply.type != '*' && reply.type != '%') fail(reply);
+  for (size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+    const uint64_t key = std::strtoull(reply.elements[i].text.c_str() + key_of(0).size() - 1, nullptr, 10);
+    if (key >= cells.size() || reply.elements[i].text != key_of(key)) return fail(reply), cells;
+    cells[key].value = number_of(reply.elements[i + 1]);
+  }
+  return cells;
+}
+
 void HistoryClient::range() {
-  begin({{"RANGE", "-", "+"}}, [this](const Value& reply) {
-    std::vector<Cell> cells;
-    for (uint64_t key = 0; key < options_.keys(); ++key) cells.push_back({key, testing::kAbsent});
-    for (size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
-      const uint64_t key = std::strtoull(reply.elements[i].text.c_str() + key_of(0).size() - 1, nullptr, 10);
-      if (key >= cells.size() || reply.elements[i].text != key_of(key)) return fail(reply);
-      cells[key].value = number_of(reply.elements[i + 1]);
-    }
-    add(OpKind::kScan, cells);
+  begin({{"RANGE", "-", "+"}}, [this](const Value& reply) { add(OpKind::kScan, cells_of(reply)); });
+}
+
+// Takes a snapshot, does something else, and then reads all through the snapshot: it must be as when that was taken.
+bool HistoryClient::snapshot() {
+  const std::string name = "of client " + std::to_string(number_);
+  uint64_t invoke = 0, ret = 0;
+  begin({{"SNAPSHOT", "CREATE", name, "EX", "1000"}}, [this, &invoke, &ret](const Value& reply) {
+    invoke = invoke_;
+    ret = ret_;
+    static_cast<void>(is_ok(reply));
   });
+  if (!finish()) return false;
+  set();
+  remove();
+  if (!finish()) return false;
+  begin({{"RANGE", "-", "+", "SNAPSHOT", name}}, [this, &invoke, &ret](const Value& reply) {
+    history_.add(OpKind::kScan, number_, invoke, ret, cells_of(reply));
+  });
+  begin({{"SNAPSHOT", "DROP", name}}, [this](const Value& reply) {
+    if (reply.show() != ":1") fail(reply);
+  });
+  return finish();
 }
 
 // ---- transactions
@@ -250,6 +278,7 @@ void HistoryClient::begin_one() {
 
 bool HistoryClient::step() {
   if (random_.chance(1, 12)) return watch();
+  if (options_.reads_many_at_once && random_.chance(1, 12)) return snapshot();
   for (uint64_t left = 1 + random_.below(options_.at_once_max); left > 0; --left) begin_one();
   return finish();
 }

@@ -25,7 +25,7 @@ namespace bonsai::server {
 struct HistoryOptions {
   uint64_t counters = 2, strings = 4;
   uint64_t at_once_max = 2;         // requests that a client sends before it waits
-  bool reads_many_at_once = false;  // RANGE, whose history has a cell for every key
+  bool reads_many_at_once = false;  // RANGE, also of a snapshot, whose history has a cell for every key
 
   [[nodiscard]] uint64_t keys() const { return counters + strings; }
 };
@@ -80,7 +80,10 @@ class HistoryClient {
   void mset();
   void msetnx();
   void incr();
+  // The cells of all keys, of a reply of RANGE.
+  std::vector<Cell> cells_of(const Value& reply);
   void range();
+  bool snapshot();
   void look_in_transaction();
   void change_in_transaction();
   bool watch();

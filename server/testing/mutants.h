@@ -20,6 +20,7 @@ enum Mutant : uint32_t {
   kConditionIgnored = 1u << 3,  // an update by what was there is made whatever is there
   kJoinedPassed = 1u << 4,      // an update passes those of its client that wait for the batch
   kJoinedLate = 1u << 5,        // MSET replies before the batch is written
+  kSnapshotIsNow = 1u << 6,     // what is read through a snapshot is as of now
 };
 
 // For others to come between, also on a machine whose threads take turns.
