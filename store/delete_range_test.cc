@@ -118,34 +118,60 @@ TEST_F(DeleteRange, IsThereAfterReopening) {
   EXPECT_EQ(report.large_values, 0U);
 }
 
-// Readers see all records or none.
-TEST_F(DeleteRange, IsAtomicForReaders) {
-  ASSERT_NO_FATAL_FAILURE(open(32 * kMiB, 4 * kMiB));
-  constexpr uint64_t kRecords = 300;
+constexpr uint64_t kAtOnce = 300;  // records that are put, and deleted, at one moment
+
+// What readers saw beside puts and deletions of kAtOnce records.
+struct SeenCounts {
+  std::atomic<uint64_t> full{0}, empty{0}, between{0};
+};
+
+// Rounds of puts and `remove`, until `enough`.
+template <class Remove, class Enough>
+void run_beside_readers(DB* db, SeenCounts* seen, Remove remove, Enough enough) {
   WriteBatch all;
-  for (uint64_t i = 0; i < kRecords; ++i) all.Put(range_key(i), "v");
-  ASSERT_TRUE(db_->Put("a", "1").ok());
-  ASSERT_TRUE(db_->Put("z", "1").ok());
+  for (uint64_t i = 0; i < kAtOnce; ++i) all.Put(range_key(i), "v");
+  for (const char* const other : {"a", "z"}) ASSERT_TRUE(db->Put(other, "1").ok());
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> full{0}, empty{0};
   std::vector<base::Thread> readers;
   for (int r = 0; r < 2; ++r) {
     readers.emplace_back("reads", [&] {
       while (!stop) {
-        const uint64_t seen = count();
-        EXPECT_TRUE(seen == 2 || seen == kRecords + 2) << seen;
-        (seen == 2 ? empty : full).fetch_add(1);
+        uint64_t count = 0;
+        EXPECT_TRUE(db->Count({}, "", &count).ok());
+        (count == 2 ? seen->empty : count == kAtOnce + 2 ? seen->full : seen->between).fetch_add(1);
       }
     });
   }
-  const uint64_t rounds = budget(100, 1'000, 20'000);
-  for (uint64_t round = 0; round < rounds || full.load() == 0 || empty.load() == 0; ++round) {
-    ASSERT_LT(round, rounds + 1'000'000) << "readers saw one of both only";
-    ASSERT_TRUE(db_->Write(all).ok());
-    EXPECT_EQ(remove("k", {.end = "l"}), kRecords);
-    if (HasFailure()) break;
+  constexpr uint64_t kRoundsMax = 1'000'000;
+  for (uint64_t round = 0; !enough(round); ++round) {
+    EXPECT_LT(round, kRoundsMax);
+    EXPECT_TRUE(db->Write(all).ok());
+    remove();
+    if (::testing::Test::HasFailure()) break;
   }
   stop = true;
+}
+
+// Readers see all records or none.
+TEST_F(DeleteRange, IsAtomicForReaders) {
+  ASSERT_NO_FATAL_FAILURE(open(32 * kMiB, 4 * kMiB));
+  SeenCounts seen;
+  const uint64_t rounds = budget(100, 1'000, 20'000);
+  const auto enough = [&](uint64_t round) { return round >= rounds && seen.full != 0 && seen.empty != 0; };
+  run_beside_readers(
+      db_.get(), &seen, [&] { EXPECT_EQ(remove("k", {.end = "l"}), kAtOnce); }, enough);
+  EXPECT_EQ(seen.between, 0U);
+}
+
+// The canary.
+TEST_F(DeleteRange, DeletesOneByOneAreNoticed) {
+  ASSERT_NO_FATAL_FAILURE(open(32 * kMiB, 4 * kMiB));
+  SeenCounts seen;
+  const auto one_by_one = [&] {
+    for (uint64_t i = 0; i < kAtOnce; ++i) EXPECT_TRUE(db_->Delete(range_key(i)).ok());
+  };
+  run_beside_readers(db_.get(), &seen, one_by_one, [&](uint64_t) { return seen.between != 0; });
+  EXPECT_GT(seen.between, 0U);
 }
 
 TEST_F(DeleteRange, BeyondItsBoundNothingIsDeleted) {

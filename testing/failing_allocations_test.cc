@@ -317,6 +317,15 @@ std::vector<Case> updates() {
          const Status status = life.when_it_fails([&] { return life.db().Write(batch); });
          for (size_t i = 0; i < 60; ++i) life.note(i, status, kNew);
        }},
+      {"DeleteRange",
+       [](Life& life) {
+         life.open();
+         const std::string end = key_of(50);
+         ScanOptions range;
+         range.end = end;
+         const Status status = life.when_it_fails([&] { return life.db().DeleteRange(range, "", nullptr); });
+         for (size_t i = 0; i < 50; ++i) life.note(i, status, kDeleted);
+       }},
       {"Session",
        [](Life& life) {
          life.open();
