@@ -233,12 +233,12 @@ std::string program_help() {
       "  bonsai COMMAND --pool=PATH[,PATH...] [FLAGS] [OPERANDS]\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     std::string line = "  " + std::string(command.name);
-    line.resize(14, ' ');
+    line.resize(16, ' ');
     text += line + std::string(command.summary) + "\n";
   }
   return text +
-         "  help        show this, or the help of a command: bonsai help put\n"
-         "  version     show the version\n\n"
+         "  help          show this, or the help of a command: bonsai help put\n"
+         "  version       show the version\n\n"
          "Exit codes: 0 done; 1 the key has no value, or a condition does not hold; 2 wrong usage or input; 3 failed; "
          "4 the pool is damaged.\n"
          "Errors go to standard error.\n\n"
