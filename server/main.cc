@@ -59,7 +59,8 @@ DEFINE_string(transaction_bytes_max, "64M", "SIZE|a transaction that queues, wat
 DEFINE_uint32(watch_s, 60, "N|WATCH lasts so long at most; then EXEC does nothing, as if a key had been updated");
 DEFINE_uint32(sweep_ms, 50, "N|pause between two steps of the removal of expired keys; 0: they are not removed");
 DEFINE_uint32(snapshots_max, 64, "N|snapshots with a name (SNAPSHOT CREATE) at a time");
-DEFINE_uint32(snapshot_s_max, 3'600, "N|they live so long at most: what is overwritten meanwhile stays in memory");
+DEFINE_uint32(snapshot_s_max, 3'600,
+              "N|they live so long at most: what is overwritten meanwhile stays, in memory or in the pool");
 DEFINE_int64(slowlog_us, 10'000, "N|SLOWLOG lists commands that took so many microseconds; 0: all, -1: none");
 DEFINE_uint32(slowlog_entries_max, 128, "N|commands that SLOWLOG keeps");
 DEFINE_uint32(idle_s, 0, "N|close connections that send nothing for so long; 0: never");

@@ -2,8 +2,8 @@
 // Snapshots of the store that have a name and a time to live. All connections know them. They end with the server: a
 // snapshot is a moment of an open store.
 //
-// What is overwritten or deleted while one is there stays in DRAM for it, so both their number and their time have
-// bounds. What has ended holds nothing, but for the command that reads through it at that moment.
+// What is overwritten or deleted while one is there stays for it, in DRAM or in the pool, so both their number and
+// their time have bounds. What has ended holds nothing, but for the command that reads through it at that moment.
 #ifndef BONSAI_SERVER_SNAPSHOTS_H_
 #define BONSAI_SERVER_SNAPSHOTS_H_
 
