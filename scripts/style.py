@@ -71,8 +71,8 @@ PROGRAMS = ["bench", "admin", "bonsaid", "server"]
 # The wings of bench, lowest first. Its program and its tests' helpers (bench/testing) may include all of them but the
 # studies.
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
-         "studies/engines", "studies/patched", "studies/cluster", "studies/melt", "studies/fabric",
-         "studies/experiments", "studies/commands"]
+         "studies/engines", "studies/published", "studies/claims", "studies/patched", "studies/cluster", "studies/melt",
+         "studies/fabric", "studies/experiments", "studies/commands"]
 SHARED_BY_TESTS = ("base/testing/", "base/check.h", "base/child_process.h", "testing/")
 # What starts programs. The second sets limits between fork and exec, the third talks over a socket pair.
 SPAWNERS = ["base/child_process.cc", "testing/hostile_programs_test.cc", "rdma/testing/channel.cc"]

@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "bench/pages/report.h"
 #include "bench/report/terminal.h"
 #include "bench/results/machine.h"
+#include "bench/studies/claims/claims.h"
 #include "bench/studies/commands/requests.h"
 
 DEFINE_string(scale, "small", "data of an experiment: trial, small or paper");
@@ -28,6 +30,8 @@ DECLARE_uint32(depth);
 
 namespace bonsai::bench {
 namespace {
+
+constexpr std::string_view kClaims = "claims";
 
 void print_rows(const std::vector<Column>& columns, const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> lines(1);
@@ -99,6 +103,23 @@ bool is_done(const std::string& directory, const std::string& name, const Manife
   return true;
 }
 
+// Judges the claims by the results in the directory, and prints those that do not hold before the others.
+Status judge_directory(const std::string& directory) {
+  std::vector<Judged> judged;
+  BONSAI_RETURN_IF_ERROR(judge_claims(directory, &judged));
+  BONSAI_RETURN_IF_ERROR(write_report(directory));
+  std::vector<std::vector<std::string>> lines = {{"outcome", "expected", "measured", "claim", "command"}};
+  for (const Judged& each : judged) {
+    const Column figure;
+    lines.push_back({std::string(outcome_name(each.outcome)), expectation_text(*each.claim),
+                     cell_text(figure, each.measured), each.claim->says, each.claim->command});
+  }
+  std::stable_sort(lines.begin() + 1, lines.end(), [](const auto& a, const auto& b) { return a[0] < b[0]; });
+  std::printf("%s\n%s\nclaims: %s/claims.json\nreport: %s/report.html\n", align(lines, 5).c_str(),
+              tally(judged).c_str(), directory.c_str(), directory.c_str());
+  return Status::OK();
+}
+
 int run_session_of(ExperimentRequest request, const std::atomic<bool>& interrupted) {
   StatusLine line(stderr, isatty(2) == 1);
   const auto note = [&line](const std::string& text) {
@@ -142,6 +163,13 @@ int run_session_of(ExperimentRequest request, const std::atomic<bool>& interrupt
       ++failed;
     }
   }
+  if (request.judges) {
+    line.clear();
+    if (Status status = judge_directory(request.plan.config.out_dir); !status.ok()) {
+      std::fprintf(stderr, "bonsai-bench: %s\n", status.ToString().c_str());
+      return kExitFailures;
+    }
+  }
   if (failed > 0) note(std::to_string(failed) + " experiments failed; the same command measures them alone");
   return failed > 0 ? kExitFailures : 0;
 }
@@ -163,6 +191,8 @@ std::string listed() {
   for (const Experiment& each : experiment_list()) {
     rows.push_back({"  " + std::string(each.name), std::string(each.what) + " (" + std::string(each.source) + ")"});
   }
+  rows.push_back(
+      {"  " + std::string(kClaims), "what the results in --out say about each claim of the docs and the papers"});
   return "experiments\n" + align(rows, 2);
 }
 
@@ -217,7 +247,11 @@ constexpr const char* kExamples = R"(  bonsai-bench experiment speed --repeat=5
       memory, pacing, parameters of hash maps.
   bonsai-bench experiment all --scale=small --out=results/all
       Everything, into one report. Results of the same commit and flags that
-      exist already are not measured again.
+      exist already are not measured again. Ends with the claims.
+  bonsai-bench experiment claims --out=results/all
+      Each sentence of the README, the docs and the papers that has a figure:
+      the command that measures it, what is expected, what the results in that
+      directory say, and whether it holds. Measures nothing.
 )";
 
 constexpr const char* kFlags = R"(
@@ -242,7 +276,8 @@ const Registered<Command> kCommand("studies/experiment", []() -> std::vector<Com
 
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request) {
   request->experiments = find_experiments(name);
-  if (request->experiments.empty()) {
+  request->judges = name == kClaims || name == kAllExperiments;
+  if (request->experiments.empty() && !request->judges) {
     std::string known;
     for (const Experiment& each : experiment_list()) {
       const std::string_view word = each.group.empty() ? each.name : each.group;
@@ -250,7 +285,7 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
     }
     return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
                                    "; write bonsai-bench experiment NAME [flags]; the experiments are" + known +
-                                   ", or all");
+                                   ", claims, or all");
   }
   if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "paper") {
     return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or paper");

@@ -27,7 +27,8 @@ Status sweep_of_flags(SweepRequest* request);
 // `bonsai-bench experiment NAME` with its flags.
 struct ExperimentRequest {
   bool resumes = false;                        // skip experiments that the directory has of this commit and these flags
-  std::vector<const Experiment*> experiments;  // not empty
+  bool judges = false;                         // the claims, by all that the directory has then
+  std::vector<const Experiment*> experiments;  // not empty, unless it judges
   ExperimentPlan plan;
 };
 

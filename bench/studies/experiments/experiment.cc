@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "bench/results/csv.h"
 #include "bench/results/repeats.h"
+#include "bench/studies/published/published.h"
 
 namespace bonsai::bench {
 namespace {
@@ -118,6 +119,11 @@ std::string cell_text(const Column& column, const std::optional<double>& cell) {
   return text.data();
 }
 
+Reference published_reference(std::string_view table) {
+  const PublishedTable& figures = published_table(table);
+  return {figures.columns, figures.rows, ReferenceKind::kPublished, origin_of(figures)};
+}
+
 std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result) {
   std::vector<Column> columns;
   for (const std::string& name : reference.columns) {
@@ -172,13 +178,17 @@ Json experiment_json(const Experiment& experiment, const ExperimentResult& resul
           {"rows", rows_json(result.columns, result.rows)},
           {"reference_is", reference.kind == ReferenceKind::kGoals ? kGoalsName : kPublishedName},
           {"reference", rows_json(reference_columns(reference, result), reference.rows)},
+          {"reference_from", reference.origin.empty() ? Json(nullptr) : Json(reference.origin)},
           {"manifest", manifest_json(manifest)}};
 }
 
 std::string reference_heading(const Json& experiment) {
   const auto source = experiment.at("source").get<std::string>();
   if (experiment.value("reference_is", kPublishedName) == kGoalsName) return "Goals (" + source + ")";
-  return "Published figures (" + source + "), measured on other hardware";
+  const auto from = experiment.find("reference_from");
+  const bool known = from != experiment.end() && from->is_string();
+  return "Published figures (" + source + (known ? "; " + from->get<std::string>() : "") +
+         "), measured on other hardware";
 }
 
 bool is_experiment(const Json& json) {

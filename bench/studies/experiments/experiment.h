@@ -92,7 +92,10 @@ struct Reference {
   std::vector<std::string> columns;
   std::vector<Row> rows;
   ReferenceKind kind = ReferenceKind::kPublished;
+  std::string origin = {};  // of published figures: repository, commit and path, or the page of a paper
 };
+// All of a table of published.json.
+[[nodiscard]] Reference published_reference(std::string_view table);
 // For an experiment without a reference.
 [[nodiscard]] inline Reference no_reference() { return {}; }
 

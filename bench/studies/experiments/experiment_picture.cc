@@ -364,7 +364,7 @@ const Registered<PagePart> kExperimentPart("experiments", []() -> std::vector<Pa
     const auto name = json.value("name", std::string());
     const auto found =
         std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; });
-    return static_cast<size_t>(found - list.begin());
+    return static_cast<size_t>(found - list.begin()) + 1;  // the claims come first
   };
   return {{.is_mine = is_experiment, .section = experiment_section, .place = place}};
 });

@@ -104,14 +104,7 @@ Status run(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference reference() {
-  return {{"thread", kVariants[0].column, kVariants[1].column, kVariants[2].column, kVariants[3].column},
-          {{1, 2.81, 2.98, 1.67, 0.84},
-           {6, 8.27, 7.49, 6.82, 2.41},
-           {12, 14.53, 13.25, 8.40, 3.69},
-           {18, 16.84, 15.03, 10.05, 4.65},
-           {24, 20.22, 19.17, 13.22, 6.04}}};
-}
+Reference reference() { return published_reference("index-technique"); }
 
 }  // namespace
 

@@ -80,11 +80,9 @@ Status run_scans(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference gets_reference() {
-  return {{"thread", "kiwi_like / next best map, 1 M", "kiwi_like / slowest map, 1 M"}, {{32, 1.25, 2.5}}};
-}
-Reference puts_reference() { return {{"thread", "kiwi_like / next best map, 1 M"}, {{32, 0.91}}}; }
-Reference scans_reference() { return {{"thread", "kiwi_like / next best map, 1 M"}, {{32, 1.4}}}; }
+Reference gets_reference() { return published_reference("kiwi-gets"); }
+Reference puts_reference() { return published_reference("kiwi-puts"); }
+Reference scans_reference() { return published_reference("kiwi-scans"); }
 
 // ---- scans beside puts, by threads
 
@@ -125,7 +123,7 @@ Status run_beside(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference beside_reference() { return {{"thread", "scanned, kiwi_like / skiplist_like, 1 M"}, {{32, 2}}}; }
+Reference beside_reference() { return published_reference("kiwi-beside"); }
 
 // ---- scans beside puts, by the size of the scans
 
@@ -206,9 +204,7 @@ Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference memory_reference() {
-  return {{"thread", "memory, kiwi_like / mean of kary_tree_like and skiplist_like"}, {{32, 1.2}}};
-}
+Reference memory_reference() { return published_reference("kiwi-memory"); }
 
 // ---- ordered against random inserts
 
@@ -307,11 +303,7 @@ Status run_order(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference order_reference() {
-  return {{"thread", "ordered inserts, kiwi_like", "ordered inserts, kary_tree_like",
-           "ordered inserts, kiwi_like / kary_tree_like"},
-          {{32, 9.98, 0.0136, 730}}};
-}
+Reference order_reference() { return published_reference("kiwi-order"); }
 
 }  // namespace
 

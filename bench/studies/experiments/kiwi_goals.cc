@@ -140,6 +140,7 @@ Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
         std::to_string(many) + " threads of the same kind at once, each with what it did in " +
             std::to_string(cell_ms(plan.scale)) + " ms, in thousands per second, medians of " + std::to_string(rounds) +
             " rounds; " + size.name + " records.");
+  std::vector<std::pair<std::string, double>> goals;
   for (const auto& [name, role] :
        {std::pair("gets", Role::kGet), {"scans of 32 K", Role::kScan}, {"updates", Role::kPut}}) {
     Crowd crowd;
@@ -156,6 +157,13 @@ Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
                              percent(median(crowd.shares)) + " of " + std::to_string(few) +
                              " threads (goal: 80 %), the slowest " + percent(median(crowd.slowest)) +
                              " of the mean (goal: 50 %).");
+    goals.push_back({std::string(name) + ", of few threads", median(crowd.shares)});
+    goals.push_back({std::string(name) + ", slowest / mean", median(crowd.slowest)});
+  }
+  for (const auto& [name, share] : goals) {  // one figure each, in the first row
+    result->columns.push_back({name, "share"});
+    for (Row& row : result->rows) row.emplace_back();
+    result->rows.front().back() = share;
   }
   return Status::OK();
 }

@@ -12,6 +12,7 @@
 #include "bench/studies/cluster/filling.h"
 #include "bench/studies/cluster/trial.h"
 #include "bench/studies/experiments/experiment.h"
+#include "bench/studies/published/published.h"
 
 namespace bonsai::bench {
 namespace {
@@ -100,20 +101,6 @@ std::string size_label(const ExperimentPlan& plan, uint64_t entries) {
 
 // ---- throughput by clients
 
-struct ThroughputPoint {
-  size_t clients;
-  std::optional<double> cuckoo_w, race_w, cuckoo_a, race_a, cuckoo_b, race_b, cuckoo_c, race_c;
-};
-
-const std::vector<ThroughputPoint>& published_throughput() {
-  static const std::vector<ThroughputPoint> kPublished = {
-      {1, .50, .33, {}, {}, {}, {}, {}, {}},  {2, .99, {}, {}, {}, {}, {}, {}, {}},
-      {4, 1.96, {}, {}, {}, {}, {}, {}, {}},  {8, 3.86, {}, {}, {}, {}, {}, {}, {}},
-      {16, 7.52, {}, {}, {}, {}, {}, {}, {}}, {32, 14.5, {}, {}, {}, {}, {}, {}, {}},
-      {64, 27.2, {}, {}, {}, {}, {}, {}, {}}, {128, 50.2, 42.0, 74.9, 42.3, 120.4, 42.6, 128, 64}};
-  return kPublished;
-}
-
 // Operations per round-trip time, and Mop/s of the model.
 struct Throughput {
   std::optional<double> per_round_trip, mops;
@@ -144,13 +131,14 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
   }
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 131'072);
   std::vector<std::string> costs;  // with most clients
-  for (const ThroughputPoint& theirs : published_throughput()) {
-    if (theirs.clients > (plan.is_trial() ? 4u : plan.asked.threads.value_or(kClients))) continue;
-    if (plan.scale == Scale::kSmall && theirs.clients != 1 && theirs.clients != 8 && theirs.clients < 32) continue;
+  for (const auto& theirs : published_table("rcuckoo-throughput").rows) {
+    const auto clients = static_cast<size_t>(*theirs[0]);
+    if (clients > (plan.is_trial() ? 4u : plan.asked.threads.value_or(kClients))) continue;
+    if (plan.scale == Scale::kSmall && clients != 1 && clients != 8 && clients < 32) continue;
     std::array<Throughput, 8> ours;
     costs.clear();
     for (size_t i = 0; i < 3; ++i) {
-      FillOptions options = draft(plan, size, theirs.clients);
+      FillOptions options = draft(plan, size, clients);
       options.cuckoo.table.rows_per_lock = 4;
       options.insert_share = std::array{1., kInsertsA, kInsertsB}[i];
       options.full_percent = 90;
@@ -158,19 +146,16 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
       for (size_t system = 0; system < 2; ++system) {
         Filling filling;
         const FillOptions chosen = system == 0 ? options : race_of(options);
-        const std::string what = std::string(1, "WAB"[i]) + ", " + std::to_string(theirs.clients);
+        const std::string what = std::string(1, "WAB"[i]) + ", " + std::to_string(clients);
         BONSAI_RETURN_IF_ERROR(measure_fill(plan, what, chosen, &filling));
         costs.push_back(costs_label(what + " clients", chosen, filling));
-        ours[2 * i + system] = throughput_of(filling.until(100), theirs.clients);
-        if (i == 0) ours[6 + system] = throughput_of(filling.reads_at_end, theirs.clients);
+        ours[2 * i + system] = throughput_of(filling.until(100), clients);
+        if (i == 0) ours[6 + system] = throughput_of(filling.reads_at_end, clients);
       }
     }
-    Row row = {static_cast<double>(theirs.clients)};
+    Row row = {static_cast<double>(clients)};
     for (const Throughput& one : ours) row.push_back(one.per_round_trip);
-    for (const auto& one : {theirs.cuckoo_w, theirs.race_w, theirs.cuckoo_a, theirs.race_a, theirs.cuckoo_b,
-                            theirs.race_b, theirs.cuckoo_c, theirs.race_c}) {
-      row.push_back(one);
-    }
+    row.insert(row.end(), theirs.begin() + 1, theirs.end());
     for (const size_t i : {0, 1, 6, 7}) row.push_back(ours[i].mops);
     result->rows.push_back(row);
   }
@@ -187,12 +172,6 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
 // ---- round trips, messages and bytes by fill
 
 constexpr std::array<double, 9> kFills = {10, 20, 30, 40, 50, 60, 70, 80, 90};
-constexpr std::array<double, 9> kTheirLists = {2.00, 2.03, 2.16, 2.37, 2.60, 2.79, 2.95, 3.28, 4.38};
-constexpr std::array<double, 9> kTheirP99 = {2, 3, 3, 4, 4, 4, 5, 6, 15};
-constexpr std::array<double, 9> kTheirMessages = {8.03, 8.26, 9.26, 11.0, 12.8, 14.3, 15.5, 17.7, 24.8};
-constexpr std::array<double, 9> kTheirBytes = {884, 940, 1'164, 1'558, 1'984, 2'344, 2'687, 3'390, 6'064};
-constexpr double kTheirRaceMessages = 5, kTheirRaceBytes = 1'763;
-
 uint64_t fill_entries(const ExperimentPlan& plan) { return entries(plan, 8 * 512, 8 * 13'440, 8 * 107'520); }
 size_t fill_clients(const ExperimentPlan& plan) { return plan.asked.threads.value_or(plan.is_trial() ? 8 : kClients); }
 
@@ -244,15 +223,16 @@ Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
   const auto p99 = [](const FillCosts& costs) {
     return costs.operations > 0 ? std::optional(static_cast<double>(costs.lists_percentile(99))) : std::nullopt;
   };
+  const PublishedTable& theirs = published_table("rcuckoo-latency");
   for (size_t i = 0; i < kFills.size(); ++i) {
     const double fill = kFills[i];
     const FillCosts& inserts = own.beginning(fill).inserts;
     const auto of = [&](const Filling& filling) { return lists_of(filling.beginning(fill).inserts); };
-    result->rows.push_back({fill, lists_of(inserts), p99(inserts), kTheirLists[i], kTheirP99[i],
-                            inserts.operations > 0 ? std::optional(inserts.lists()) : std::nullopt, of(node), of(right),
-                            of(breadth), of(wide), of(race), p99(race.beginning(fill).inserts), 3.0,
-                            lists_of(mixed.beginning(fill).all()), lists_of(race_mixed.beginning(fill).all()),
-                            of(mixed)});
+    result->rows.push_back(
+        {fill, lists_of(inserts), p99(inserts), theirs.at(fill, "RCuckoo"), theirs.at(fill, "RCuckoo, p99"),
+         inserts.operations > 0 ? std::optional(inserts.lists()) : std::nullopt, of(node), of(right), of(breadth),
+         of(wide), of(race), p99(race.beginning(fill).inserts), theirs.at(fill, "RACE"),
+         lists_of(mixed.beginning(fill).all()), lists_of(race_mixed.beginning(fill).all()), of(mixed)});
   }
   result->labels = {
       size_label(plan, size),
@@ -292,6 +272,7 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
     BONSAI_RETURN_IF_ERROR(measure_fill(plan, i < 2 ? "W" : "A", options, &fillings[i]));
     costs.push_back(costs_label(i < 2 ? "W" : "A", options, fillings[i]));
   }
+  const PublishedTable& theirs = published_table("rcuckoo-messages");
   for (size_t i = 0; i < kFills.size(); ++i) {
     Row row = {kFills[i]};
     for (const Filling& filling : fillings) {
@@ -300,8 +281,9 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
       row.push_back(all.operations > 0 ? std::optional(all.wire_bytes()) : std::nullopt);
     }
     // The draft counts requests and answers as messages.
-    for (const double theirs : {kTheirMessages[i] / 2, kTheirBytes[i], kTheirRaceMessages, kTheirRaceBytes}) {
-      row.emplace_back(theirs);
+    for (const char* system : {"RCuckoo", "RACE"}) {
+      row.emplace_back(*theirs.at(kFills[i], std::string(system) + ", messages") / 2);
+      row.push_back(theirs.at(kFills[i], std::string(system) + ", bytes"));
     }
     result->rows.push_back(row);
   }
@@ -323,8 +305,7 @@ std::optional<double> p99_of(const Filling& filling) {
 }
 
 Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
-  constexpr std::array<std::array<double, 7>, 3> kTheirs = {
-      {{7, 4, 3, 3, 3, 3, 3}, {57, 32, 16, 10, 6, 6, 6}, {56, 28, 21, 20, 20, 20, 21}}};
+  const PublishedTable& theirs = published_table("rcuckoo-search");
   result->columns = {{"locks per message", "locks"},
                      {"A*, dependent", "round trips", true},
                      {"breadth first, dependent", "round trips", true},
@@ -335,7 +316,7 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"random, independent, theirs", "round trips"}};
   const uint64_t size = entries(plan, 8 * 128, 16'384, 16'384);
   std::vector<std::string> costs;  // with most locks a message
-  for (size_t i = 0; i < kTheirs[0].size(); ++i) {
+  for (size_t i = 0; i < theirs.rows.size(); ++i) {
     if (plan.is_trial() && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
     costs.clear();
@@ -355,7 +336,7 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
       row.push_back(p99_of(filling));
       costs.push_back(costs_label(result->columns[row.size() - 1].name + ", " + what, options, filling));
     }
-    for (const auto& theirs : kTheirs) row.emplace_back(theirs[i]);
+    row.insert(row.end(), theirs.rows[i].begin() + 1, theirs.rows[i].end());
     result->rows.push_back(row);
   }
   result->labels = {
@@ -369,7 +350,7 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
 }
 
 Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
-  constexpr std::array<double, 9> kTheirs = {53.5, 79.5, 93.1, 96.6, 97.3, 97.5, 97.7, 97.9, 98.2};
+  const PublishedTable& theirs = published_table("rcuckoo-hashing");
   result->columns = {{"f", ""}, {"full, 512 rows", "%", true}, {"full, 12,500 rows", "%", true}};
   std::vector<uint64_t> rows = {512, 12'500};
   if (plan.scale == Scale::kPaper) {
@@ -379,8 +360,8 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
   if (plan.is_trial()) rows = {128, 512};
   std::string costs;  // of the largest table with independent hash functions
   result->columns.push_back({"full, theirs", "%", true});
-  for (size_t i = 0; i <= kTheirs.size(); ++i) {
-    const bool independent = i == kTheirs.size();
+  for (size_t i = 0; i <= theirs.rows.size(); ++i) {
+    const bool independent = i == theirs.rows.size();
     const double factor = 1.7 + .2 * static_cast<double>(i);
     result->columns[0].words.push_back(independent ? "independent" : std::to_string(factor).substr(0, 3));
     Row row = {static_cast<double>(i)};
@@ -396,7 +377,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
       row.emplace_back(filling.ended_at_percent);
       costs = costs_label("f = " + result->columns[0].words.back() + ", one client", options, filling);
     }
-    row.push_back(independent ? std::nullopt : std::optional(kTheirs[i]));
+    row.push_back(independent ? std::nullopt : theirs.rows[i][1]);
     result->rows.push_back(row);
   }
   result->labels = {
@@ -408,12 +389,12 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
 }
 
 Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
-  constexpr std::array<double, 7> kTheirs = {8.38, 8.77, 8.79, 8.98, 9.02, 9.07, 9.02};
+  const PublishedTable& theirs = published_table("rcuckoo-threshold");
   result->columns = {{"threshold", "bytes"}, {"messages", "per get", true}, {"payload", "bytes per get"},
                      {"lists", "per get"},   {"rate, modelled", "Mop/s"},   {"rate, theirs", "Mop/s"}};
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 107'520);
   std::string costs;  // with the largest threshold
-  for (size_t i = 0; i < kTheirs.size(); ++i) {
+  for (size_t i = 0; i < theirs.rows.size(); ++i) {
     if (plan.is_trial() && i % 3 != 0) continue;
     FillOptions options = draft(plan, size, plan.is_trial() ? 8 : 40);
     options.cuckoo.threshold_bytes = size_t{64} << i;
@@ -425,7 +406,7 @@ Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
     costs = costs_label("filling, threshold of " + std::to_string(64 << i) + " bytes", options, filling);
     result->rows.push_back({static_cast<double>(64 << i), reads.messages(),
                             static_cast<double>(reads.traffic.bytes()) / static_cast<double>(reads.operations),
-                            reads.lists(), filling.reads_at_end.mops(), kTheirs[i]});
+                            reads.lists(), filling.reads_at_end.mops(), theirs.rows[i][1]});
   }
   result->labels = {kModelledRates, size_label(plan, size),
                     "Reads of 40 clients from a table that is 80 % full. Rows have 72 bytes here and 73 there, so 64 "
@@ -435,8 +416,7 @@ Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
 }
 
 Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
-  constexpr std::array<std::array<double, 10>, 2> kTheirs = {
-      {{55, 44, 30, 13, 13, 11, 17, 22, 36, 49}, {6, 6, 5, 5, 6, 8, 11, 19, 38, 48}}};
+  const PublishedTable& theirs = published_table("rcuckoo-locks");
   constexpr std::array<uint64_t, 2> kLocksPerMessage = {1, 64};
   result->columns = {{"rows per lock", "rows"},
                      {"1 lock per message", "round trips", true},
@@ -445,7 +425,7 @@ Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"64 locks per message, theirs", "round trips"}};
   const uint64_t size = entries(plan, 8 * 128, 4'096, 4'096);
   std::vector<std::string> costs;  // with most rows a lock
-  for (size_t i = 0; i < kTheirs[0].size(); ++i) {
+  for (size_t i = 0; i < theirs.rows.size(); ++i) {
     if (plan.is_trial() && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
     costs.clear();
@@ -460,7 +440,7 @@ Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
       row.push_back(p99_of(filling));
       costs.push_back(costs_label(what + ", " + std::to_string(locks) + " locks per message", options, filling));
     }
-    for (const auto& theirs : kTheirs) row.emplace_back(theirs[i]);
+    row.insert(row.end(), theirs.rows[i].begin() + 1, theirs.rows[i].end());
     result->rows.push_back(row);
   }
   result->labels = {

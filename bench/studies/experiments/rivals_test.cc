@@ -134,14 +134,17 @@ TEST_F(RivalExperiment, ConclusionsHoldInEveryRow) {
 }
 
 TEST(SynthesisRates, AreThoseOfTheirSystems) {
-  const SynthesisRates* const rates = synthesis_rates(false, 'a', 36);
-  ASSERT_NE(rates, nullptr);
+  const std::optional<SynthesisRates> rates = synthesis_rates(false, 'a', 36);
+  ASSERT_TRUE(rates.has_value());
   EXPECT_EQ(rates->of("Sherman-like"), 5.73);
   EXPECT_EQ(rates->of("Clover-like"), 2.34) << "DINOMO is in its place";
   EXPECT_FALSE(rates->of("RACE-like"));
   EXPECT_FALSE(synthesis_rates(false, 'e', 36)->of("Clover-like")) << "it has no scans";
-  EXPECT_EQ(synthesis_rates(true, 'a', 1), nullptr);
-  EXPECT_EQ(synthesis_rates(false, 'b', 36), nullptr) << "no B is published";
+  EXPECT_EQ(synthesis_rates(true, 'a', 1)->of("Bonsai"), .27) << "strings are published for all numbers of threads";
+  EXPECT_EQ(synthesis_rates(true, 'e', 1)->of("Bonsai"), .12) << "where PACTree has .13";
+  EXPECT_EQ(synthesis_rates(false, 'c', 1)->of("Clover-like"), .22);
+  EXPECT_FALSE(synthesis_rates(false, 'a', 2)) << "no such row";
+  EXPECT_FALSE(synthesis_rates(false, 'b', 36)) << "no B is published";
 }
 
 TEST_F(RivalExperiment, RoundTripsAreTheDraftsAndOfWhatClientsKnow) {

@@ -84,6 +84,12 @@ std::optional<double> median_if_any(const std::vector<double>& values) {
   return values.empty() ? std::nullopt : std::optional(median(values));
 }
 
+// A bound of the confidence interval of a ratio; absent where too few rounds ran.
+std::optional<double> bound_of(const std::vector<double>& ratios, double Interval::*bound) {
+  const std::optional<Interval> interval = ratio_interval(ratios);
+  return interval ? std::optional((*interval).*bound) : std::nullopt;
+}
+
 std::string rounded(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g", value);
@@ -212,31 +218,39 @@ class SpeedStudy {
     }
   }
 
+  static std::vector<Column> columns(std::vector<std::string> names) {
+    return {{"line", "", false, {}, names},
+            {"bonsai Mop/s", "Mop/s"},
+            {"absl_btree Mop/s", "Mop/s"},
+            {"ratio", "bonsai / absl_btree", true},
+            {"least", "bonsai / absl_btree"},
+            {"most", "bonsai / absl_btree"},
+            {"ratio, low", "95 % confidence, t over logarithms"},
+            {"ratio, high", "95 % confidence, t over logarithms"},
+            {"as left Mop/s", "Mop/s, nothing drained"},
+            {"as left", "bonsai as left / absl_btree"},
+            {"as left, low", "95 % confidence, t over logarithms"},
+            {"as left, high", "95 % confidence, t over logarithms"},
+            {"sampled Mop/s", "Mop/s, scans verify a sample"},
+            {"floor", "bonsai / absl_btree", true},
+            {"goal", "bonsai / absl_btree", true},
+            {"reached", "", false, {}, {"neither", "floor", "goal"}},
+            {"DRAM B/rec", "bytes per record, drained"},
+            {"undrained", "DRAM bytes per record before draining"},
+            {"process B/rec", "bytes per record by which the process grew, drained"},
+            {"process, undrained", "bytes per record by which the process had grown before draining"},
+            {"NVM B/rec", "bytes per record, drained"},
+            {"written", "media bytes / user bytes"},
+            {"by dnodes %", "% of the gets"},
+            {"drained in", "s"},
+            {"absl_btree B/rec", "bytes per record"},
+            {"absl_btree process", "bytes per record by which the process grew"}};
+  }
+
   void tell(ExperimentResult* result) const {
     std::vector<std::string> names;
     for (const Line& line : kLines) names.emplace_back(line.name);
-    result->columns = {{"line", "", false, {}, names},
-                       {"bonsai Mop/s", "Mop/s"},
-                       {"absl_btree Mop/s", "Mop/s"},
-                       {"ratio", "bonsai / absl_btree", true},
-                       {"least", "bonsai / absl_btree"},
-                       {"most", "bonsai / absl_btree"},
-                       {"as left Mop/s", "Mop/s, nothing drained"},
-                       {"as left", "bonsai as left / absl_btree"},
-                       {"sampled Mop/s", "Mop/s, scans verify a sample"},
-                       {"floor", "bonsai / absl_btree", true},
-                       {"goal", "bonsai / absl_btree", true},
-                       {"reached", "", false, {}, {"neither", "floor", "goal"}},
-                       {"DRAM B/rec", "bytes per record, drained"},
-                       {"undrained", "DRAM bytes per record before draining"},
-                       {"process B/rec", "bytes per record by which the process grew, drained"},
-                       {"process, undrained", "bytes per record by which the process had grown before draining"},
-                       {"NVM B/rec", "bytes per record, drained"},
-                       {"written", "media bytes / user bytes"},
-                       {"by dnodes %", "% of the gets"},
-                       {"drained in", "s"},
-                       {"absl_btree B/rec", "bytes per record"},
-                       {"absl_btree process", "bytes per record by which the process grew"}};
+    result->columns = columns(std::move(names));
     size_t floors = 0, goals = 0;
     for (size_t i = 0; i < std::size(kLines); ++i) {
       const Figures& of = figures_[i];
@@ -253,8 +267,12 @@ class SpeedStudy {
                               ratio,
                               *least,
                               *most,
+                              bound_of(of.ratio, &Interval::low),
+                              bound_of(of.ratio, &Interval::high),
                               median(of.left),
                               median(of.left_ratio),
+                              bound_of(of.left_ratio, &Interval::low),
+                              bound_of(of.left_ratio, &Interval::high),
                               median_if_any(of.sampled),
                               floor,
                               goal,
@@ -271,6 +289,7 @@ class SpeedStudy {
                               median_if_any(of.their_process)});
     }
     const std::string of_all = " of " + std::to_string(std::size(kLines));
+    explain_empty_columns("an interval needs three rounds: --repeat=5", result);
     result->labels = {std::to_string(floors) + of_all + " lines reach their floor, " + std::to_string(goals) + of_all +
                       " their goal."};
     label_configuration(result);

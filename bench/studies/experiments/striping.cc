@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "bench/studies/cluster/trial.h"
 #include "bench/studies/experiments/experiment.h"
+#include "bench/studies/published/published.h"
 
 namespace bonsai::bench {
 namespace {
@@ -98,16 +99,6 @@ std::vector<std::string> labels_of(const ExperimentPlan& plan, uint64_t records_
 
 // ---- by threads
 
-constexpr std::array<unsigned, 4> kTheirThreads = {1, 6, 12, 18};
-struct Theirs {
-  double mb_per_s, kops, requests;  // requests in 20 ms
-};
-constexpr std::array<std::array<Theirs, 3>, 4> kTheirs = {
-    {{{{2573, 348, 5884}, {3782, 424, 184992}, {5943, 701, 11885}}},
-     {{{3206, 414, 32069}, {4004, 487, 1068045}, {7126, 954, 73898}}},
-     {{{4376, 482, 81455}, {4128, 525, 2500394}, {8027, 1002, 166367}}},
-     {{{4998, 501, 110041}, {5074, 592, 3668310}, {9984, 1276, 358338}}}}};
-
 Status run_by_threads(const ExperimentPlan& plan, uint64_t records_max, ExperimentResult* result) {
   result->columns = {{"threads", "threads"}};
   for (const Layout layout : kLayouts) {
@@ -115,8 +106,11 @@ Status run_by_threads(const ExperimentPlan& plan, uint64_t records_max, Experime
     result->columns.push_back({std::string(name_of(layout)) + ", read from NVM", "MB/s"});
     result->columns.push_back({std::string(name_of(layout)) + ", requests", "per scan"});
   }
-  std::vector<unsigned> threads(kTheirThreads.begin(), kTheirThreads.end());
-  if (plan.is_trial()) threads = {1, 2};
+  std::vector<unsigned> threads = {1, 2};
+  if (!plan.is_trial()) {
+    threads.clear();
+    for (const auto& row : published_table("striping").rows) threads.push_back(static_cast<unsigned>(*row[0]));
+  }
   for (const unsigned each : threads) result->rows.push_back({static_cast<double>(each)});
   for (const Layout layout : kLayouts) {
     std::unique_ptr<Trial> trial;
@@ -150,18 +144,19 @@ Status run_short(const ExperimentPlan& plan, ExperimentResult* result) {
   return run_by_threads(plan, kShortScanMax, result);
 }
 
-Reference published() {
-  Reference reference = {{"threads"}, {}};
+// Rates in kop/s, as ours. Requests are those of 20 ms.
+Reference theirs() {
+  const PublishedTable& table = published_table("striping");
+  Reference reference = {{"threads"}, {}, ReferenceKind::kPublished, origin_of(table)};
+  std::vector<std::pair<std::string, double>> columns;  // of the table, and the factor to our unit
   for (const Layout layout : kLayouts) {
-    reference.columns.emplace_back(name_of(layout));
-    reference.columns.push_back(std::string(name_of(layout)) + ", read from NVM");
-    reference.columns.push_back(std::string(name_of(layout)) + ", requests in 20 ms");
+    const std::string name = name_of(layout);
+    for (const char* ours : {"", ", read from NVM", ", requests in 20 ms"}) reference.columns.push_back(name + ours);
+    columns.insert(columns.end(), {{name + ", 10 kop/s", 10}, {name + ", MB/s", 1}, {name + ", requests in 20 ms", 1}});
   }
-  for (size_t i = 0; i < kTheirs.size(); ++i) {
-    Row row = {static_cast<double>(kTheirThreads[i])};
-    for (const Theirs& theirs : kTheirs[i]) {
-      for (const double figure : {theirs.kops, theirs.mb_per_s, theirs.requests}) row.emplace_back(figure);
-    }
+  for (const auto& of_threads : table.rows) {
+    Row row = {of_threads[0]};
+    for (const auto& [column, factor] : columns) row.emplace_back(*table.at(*of_threads[0], column) * factor);
     reference.rows.push_back(row);
   }
   return reference;
@@ -215,7 +210,7 @@ constexpr std::string_view kSource = "Evaluation scheme of BonsaiKV, scalability
 
 const Registered<Experiment> kStripingExperiments("striping", []() -> std::vector<Experiment> {
   return {{"striping-scans", "Scans by layout of NVM modules", kSource,
-           "scans of 7.4 KB by threads: no, software and hardware striping", run_long, published, kGroup},
+           "scans of 7.4 KB by threads: no, software and hardware striping", run_long, theirs, kGroup},
           {"striping-short", "Short scans by layout of NVM modules", kSource,
            "the same with YCSB E's scans of up to 100 records", run_short, no_reference, kGroup},
           {"striping-units", "Scans by the unit of striping", kSource,

@@ -56,8 +56,8 @@ std::vector<std::string> labels(const Ground& ground) {
 const char* key_name(KeyForm form) { return form == KeyForm::kFixed8 ? "integers" : "strings"; }
 
 // True if the systems of both tables are in the same order; none if fewer than two are in both.
-std::optional<double> same_order(const Row& row, size_t ours_first, const SynthesisRates* theirs) {
-  if (theirs == nullptr) return {};
+std::optional<double> same_order(const Row& row, size_t ours_first, const std::optional<SynthesisRates>& theirs) {
+  if (!theirs) return {};
   size_t pairs = 0, alike = 0;
   for (size_t a = 0; a < systems().size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
@@ -102,14 +102,15 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
   for (size_t i = 0; i < result->rows.size(); ++i) {
     Row& row = result->rows[i];
     const Ground& ground = grounds[i / kSynthesisLetters.size()];
-    const SynthesisRates* const theirs = synthesis_rates(
+    const std::optional<SynthesisRates> theirs = synthesis_rates(
         ground.key_form == KeyForm::kString, kSynthesisLetters[i % kSynthesisLetters.size()], ground.threads);
-    if (theirs != nullptr) std::copy(theirs->mops.begin(), theirs->mops.end(), row.begin() + theirs_first);
+    if (theirs) std::copy(theirs->mops.begin(), theirs->mops.end(), row.begin() + theirs_first);
     row[spread_first - 1] = same_order(row, ours_first, theirs);
   }
   result->labels = labels(grounds.back());
   result->labels.emplace_back(
-      "Theirs: the later scheme's figures of 36 threads on one 200 Gb network; its columns are DINOMO and PACTree over "
+      "Theirs: the figures of the scheme's later version on one 200 Gb network; its columns are DINOMO and PACTree "
+      "over "
       "AIFM or Fastswap, where the scheme names Clover and PACTree over Infiniswap. Compare shapes. A dash for the "
       "order: fewer than two of the systems are in both.");
   explain_empty_columns("nothing is published for these cells, or for one of the systems alone", result);

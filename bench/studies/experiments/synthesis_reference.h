@@ -25,8 +25,8 @@ struct SynthesisRates {
   [[nodiscard]] std::optional<double> of(std::string_view system) const;
 };
 
-// Null: not published.
-[[nodiscard]] const SynthesisRates* synthesis_rates(bool strings, char letter, size_t threads);
+// Absent: not published.
+[[nodiscard]] std::optional<SynthesisRates> synthesis_rates(bool strings, char letter, size_t threads);
 
 }  // namespace bonsai::bench
 

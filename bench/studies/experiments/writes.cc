@@ -119,7 +119,7 @@ Status run_packing(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference packing_reference() { return {{kPacked, kRelative}, {{0, 0.19}, {256, 0.75}, {4096, 1.0}}}; }
+Reference packing_reference() { return published_reference("log-packing"); }
 
 // ---- large values
 
@@ -154,7 +154,7 @@ Status run_values(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference values_reference() { return {{kValue, "in whole media blocks", "not staged"}, {{16384, 139.5, 49.7}}}; }
+Reference values_reference() { return published_reference("value-staging"); }
 
 }  // namespace
 
