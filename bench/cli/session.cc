@@ -31,6 +31,7 @@ class Session {
         out_(request_.config.out_dir),
         line_(stderr, isatty(2) == 1) {
     describe_machine(&results_.manifest);
+    counters_ = machine_counters();
     if (EnergyMeter::open("", &energy_).ok()) request_.config.energy = energy_.get();
     results_.manifest.flags = flag_values();
     results_.manifest.seed = request_.config.seed;
@@ -129,12 +130,14 @@ class Session {
   }
 
   int finish(bool failed) {
+    results_.manifest.noise = noise_between(counters_, machine_counters());
     warn(out_.write(results_));
     const Manifest& manifest = results_.manifest;
     std::printf("%s", results_table(results_.runs).c_str());
     std::printf("\n%s | %s | seed %llu | medium %s\n", manifest.cpu.value_or("unknown processor").c_str(),
                 manifest.kernel.value_or("unknown kernel").c_str(), static_cast<unsigned long long>(manifest.seed),
                 manifest.medium.value_or("none").c_str());
+    if (const std::string noise = manifest.noise->verdict(); !noise.empty()) std::printf("NOISY: %s\n", noise.c_str());
     for (const std::string& what : manifest.emulated)
       std::printf("EMULATED %s; no statement about a real device\n", what.c_str());
     std::printf("results: %s\nreport: %s\n", out_.file("results.json").c_str(), out_.file("report.html").c_str());
@@ -151,6 +154,7 @@ class Session {
   unsigned round_ = 0;  // of the repetitions
   Repeats repeats_;
   Results results_;
+  MachineCounters counters_;  // before the first run
   uint64_t failures_ = 0;
 };
 

@@ -14,6 +14,7 @@
 
 #include "bench/engines/engine.h"
 #include "bench/results/histogram.h"
+#include "bench/results/noise.h"
 #include "bench/ycsb/workload.h"
 #include "bonsai/status.h"
 
@@ -33,7 +34,8 @@ struct Manifest {
   uint64_t seed = 0;
   unsigned processors = 0;
   std::optional<uint64_t> memory_bytes;
-  std::string started;  // UTC, ISO 8601
+  std::string started;         // UTC, ISO 8601
+  std::optional<Noise> noise;  // while it was measured; absent: not known
 };
 
 // A workload that an engine could not do.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <sstream>
 
 #include "bench/pages/page_part.h"
+#include "bench/report/charts.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bench {
@@ -140,6 +142,18 @@ std::string fault_of(const Claim& claim) {
   if (!std::isfinite(claim.expected)) return "nothing is expected";
   if (claim.command.find("bonsai-bench experiment ") != 0) return "no command measures it";
   return {};
+}
+
+// The bounds of the project's goals are typed here a second time: they must be those of the page.
+TEST(Claims, AboutGoalsHaveTheNumbersOfThePage) {
+  const auto has = [](const std::string& text, double number) {
+    return text.find(short_number(number)) != std::string::npos;
+  };
+  for (const Claim& claim : claims().claims) {
+    if (claim.from != "docs/design.md" || !claim.figure || claim.bound == Claim::Bound::kAbout) continue;
+    EXPECT_TRUE(has(claim.quote, claim.expected) || has(claim.quote, 100 * claim.expected))
+        << claim.says << ": " << claim.expected << " is not in " << claim.quote;
+  }
 }
 
 TEST(Claims, SayHowTheyAreShown) {

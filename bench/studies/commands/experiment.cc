@@ -61,9 +61,13 @@ void print_tables(const Experiment& experiment, const ExperimentResult& result, 
 // Measures one experiment, then writes and prints its result.
 Status measure_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
   ExperimentResult result;
+  const MachineCounters before = machine_counters();
   const Status measured = experiment.run(plan, &result);
   line->clear();
   BONSAI_RETURN_IF_ERROR(measured);
+  manifest.noise = noise_between(before, machine_counters());
+  // A trial is over too soon to tell, and nobody judges by it.
+  settle_verdicts(plan.is_trial() ? "" : manifest.noise->verdict(), &result);
   if (result.medium) tell_medium("bonsai", *result.medium, &manifest);
   if (result.medium && result.medium->emulated) {
     result.labels.insert(result.labels.begin(),

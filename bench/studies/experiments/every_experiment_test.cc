@@ -15,6 +15,7 @@
 #include "base/testing/budget.h"
 #include "bench/report/svg.h"
 #include "bench/results/csv.h"
+#include "bench/studies/claims/claims.h"
 #include "bench/studies/experiments/experiment.h"
 #include "testing/scratch.h"
 
@@ -117,9 +118,24 @@ std::string unsaid(const Json& json, const std::string& page) {
   return {};
 }
 
+// Names columns that claims are judged by and that this result has not; empty = none. Sizes in names are of
+// Scale::kPaper.
+std::string missing_for_claims(const Json& json) {
+  std::string missing;
+  for (const Claim& claim : claims().claims) {
+    for (const std::optional<ClaimedFigure>& figure : {claim.figure, claim.over}) {
+      if (!figure || figure->experiment != json.at("name")) continue;
+      const bool sized = figure->columns.front().find(" 1 M") != std::string::npos;
+      if (const std::string fault = find_figure(json, *figure).fault; !fault.empty() && !sized) missing += fault + "\n";
+    }
+  }
+  return missing;
+}
+
 TEST_P(EveryExperiment, LeavesATableThatItsReadersCanRelyOn) {
   const Status status = run();
   ASSERT_TRUE(status.ok()) << status.ToString();
+  settle_verdicts("", &result_);
   EXPECT_EQ(wrong_in_table(result_), "");
   EXPECT_FALSE(phases_.empty()) << "nobody who waits sees what goes on";
   const Experiment& experiment = *GetParam();
@@ -144,6 +160,7 @@ TEST_P(EveryExperiment, LeavesATableThatItsReadersCanRelyOn) {
   const Json json = experiment_json(experiment, result_, Manifest());
   ASSERT_TRUE(is_experiment(json));
   EXPECT_EQ(unsaid(json, experiment_section(json)), "");
+  EXPECT_EQ(missing_for_claims(json), "");
   ASSERT_TRUE(write_experiment(plan_.config.out_dir, json).ok());
   const std::string path = plan_.config.out_dir + "/" + std::string(experiment.name);
   std::ifstream in(path + ".json");

@@ -144,6 +144,20 @@ void explain_empty_columns(std::string_view reason, ExperimentResult* result) {
   }
 }
 
+void settle_verdicts(const std::string& noise, ExperimentResult* result) {
+  std::vector<std::string> labels = std::move(result->verdicts);
+  result->verdicts.clear();
+  if (!noise.empty()) {
+    labels = {"NOT JUDGED: noisy. " + noise};
+    for (size_t i = 0; i < result->columns.size(); ++i) {
+      if (!result->columns[i].verdict) continue;
+      result->columns[i].absent = "not judged: noisy";
+      for (Row& row : result->rows) row[i].reset();
+    }
+  }
+  result->labels.insert(result->labels.begin(), labels.begin(), labels.end());
+}
+
 std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted) {
   std::vector<unsigned> counts = {plan.threads_max};
   for (const unsigned count : wanted) {

@@ -57,6 +57,7 @@ struct Column {
   bool charted = false;
   std::string absent = {};              // why it has no figures; empty = it has
   std::vector<std::string> words = {};  // if not empty, a figure is an index into these words
+  bool verdict = false;                 // says whether a bound is kept: not shown of a noisy machine
 };
 
 // A line of the table: for each column a figure or nothing.
@@ -78,7 +79,8 @@ struct ExperimentResult {
   std::vector<Row> rows;
   std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the paper
   std::optional<MediumUse> medium;
-  std::vector<CurveChart> charts = {};  // if not empty, the picture has these in place of the chart of all rows
+  std::vector<std::string> verdicts = {};  // labels that say whether bounds are kept: not shown of a noisy machine
+  std::vector<CurveChart> charts = {};     // if not empty, the picture has these in place of the chart of all rows
 };
 
 // The kind of figures that results are compared with.
@@ -137,6 +139,10 @@ Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunC
 
 // Sets this reason for columns without any figure, unless they have one.
 void explain_empty_columns(std::string_view reason, ExperimentResult* result);
+
+// Puts the verdicts before the labels; of a machine that was in use, whose `noise` says why, it takes all verdicts away
+// and says so.
+void settle_verdicts(const std::string& noise, ExperimentResult* result);
 
 // The counts in `wanted` that are at most plan.threads_max, and threads_max itself.
 [[nodiscard]] std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted);

@@ -106,6 +106,30 @@ TEST(Experiment, MeasuresAWorkloadOrSaysWhyNot) {
   EXPECT_TRUE(measure(plan, *find_engine("absl_btree"), config, reads, &run).IsUnavailable());
 }
 
+TEST(Experiment, GivesNoVerdictOnANoisyMachine) {
+  const ExperimentResult judged = {.columns = {{"line", "", false, {}, {"Load"}},
+                                               {"ratio", "times", true},
+                                               {"reached", "", false, {}, {"no", "yes"}, true}},
+                                   .rows = {{0, 2.5, 1}},
+                                   .labels = {"of 10 M records"},
+                                   .medium = {},
+                                   .verdicts = {"1 of 1 lines reaches its goal."}};
+  ExperimentResult quiet = judged;
+  settle_verdicts("", &quiet);
+  EXPECT_EQ(quiet.labels, (std::vector<std::string>{"1 of 1 lines reaches its goal.", "of 10 M records"}));
+  EXPECT_EQ(quiet.rows[0][2], 1);
+  ExperimentResult noisy = judged;
+  settle_verdicts("others took half of it", &noisy);
+  EXPECT_EQ(noisy.labels, (std::vector<std::string>{"NOT JUDGED: noisy. others took half of it", "of 10 M records"}));
+  EXPECT_EQ(noisy.rows[0][1], 2.5) << "figures stay";
+  EXPECT_FALSE(noisy.rows[0][2].has_value());
+  EXPECT_EQ(noisy.columns[2].absent, "not judged: noisy");
+  Manifest manifest;
+  EXPECT_TRUE(manifest_json(manifest).at("noise").is_null());
+  manifest.noise = Noise{.others_percent = 50};
+  EXPECT_TRUE(manifest_json(manifest).at("noise").is_string());
+}
+
 TEST(Experiment, CountsThreadsUpToWhatThereIs) {
   ExperimentPlan plan;
   EXPECT_EQ(thread_counts(plan, {1, 6, 24}), std::vector<unsigned>{1});

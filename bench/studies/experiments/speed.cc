@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "bench/engines/bonsai.h"
 #include "bench/results/machine.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr unsigned kThreads = 2;
 constexpr unsigned kDepth = 32;  // greater depths bring nothing
-constexpr unsigned kRoundsMin = 3;
+constexpr unsigned kRoundsMin = 5;
 constexpr double kLogPercentMax = 10;
 constexpr double kAnsweredPercentMin = 85;
 constexpr double kWrittenMax = 5;
@@ -130,8 +131,9 @@ class SpeedStudy {
   Status run(ExperimentResult* result) {
     std::vector<EngineEntry> engines = {store(kOurs, {}), {kTheirs, "", find_engine("absl_btree")->make}};
     for (unsigned round = 0; round < rounds_; ++round) {
+      std::shuffle(engines.begin(), engines.end(), random_);
+      orders_ += (round == 0 ? "" : ", ") + std::string(engines.front().name);
       BONSAI_RETURN_IF_ERROR(run_round(round, engines, result));
-      std::reverse(engines.begin(), engines.end());
     }
     tell(result);
     return Status::OK();
@@ -234,7 +236,7 @@ class SpeedStudy {
             {"sampled Mop/s", "Mop/s, scans verify a sample"},
             {"floor", "bonsai / absl_btree", true},
             {"goal", "bonsai / absl_btree", true},
-            {"reached", "", false, {}, {"neither", "floor", "goal"}},
+            {"reached", "", false, {}, {"neither", "floor", "goal"}, true},
             {"DRAM B/rec", "bytes per record, drained"},
             {"undrained", "DRAM bytes per record before draining"},
             {"process B/rec", "bytes per record by which the process grew, drained"},
@@ -290,8 +292,8 @@ class SpeedStudy {
     }
     const std::string of_all = " of " + std::to_string(std::size(kLines));
     explain_empty_columns("an interval needs three rounds: --repeat=5", result);
-    result->labels = {std::to_string(floors) + of_all + " lines reach their floor, " + std::to_string(goals) + of_all +
-                      " their goal."};
+    result->verdicts = {std::to_string(floors) + of_all + " lines reach their floor, " + std::to_string(goals) +
+                        of_all + " their goal."};
     label_configuration(result);
     label_budgets(result);
   }
@@ -302,8 +304,10 @@ class SpeedStudy {
         std::to_string(shape_.value_bytes) + " bytes, " + std::to_string(config_.operations) +
         " requests per line; bonsai durable on " + std::to_string(config_.threads) +
         " threads, absl_btree volatile on 1. " + std::to_string(rounds_) +
-        " round(s), stores taking turns line by line; medians; ratio: the median of the rounds' ratios, with the least "
-        "and the most." +
+        " round(s), stores taking turns line by line, in an order drawn from seed " +
+        std::to_string(plan_.config.seed) + " (first came " + orders_ +
+        "); medians; ratio: the median of the rounds' ratios, with the least and the most, and "
+        "with the 95 % confidence interval of the mean ratio (Student's t over logarithms)." +
         (config_.records < usual_records(Scale::kPaper) ? " Floors and goals are meant for 10 M records: --scale=paper"
                                                         : ""));
     std::string order;
@@ -381,6 +385,8 @@ class SpeedStudy {
   const unsigned rounds_;
   RunConfig config_;
   std::vector<Step> steps_;
+  base::Random random_{plan_.config.seed};
+  std::string orders_;  // who began each round
   std::array<Figures, std::size(kLines)> figures_;
 };
 
