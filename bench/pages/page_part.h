@@ -18,6 +18,8 @@ struct PagePart {
   std::string (*section)(const nlohmann::ordered_json& json);
   // Where its section is among all sections; equals are in the order of the names of the files.
   size_t (*place)(const nlohmann::ordered_json& json);
+  // The title of its chapter. Sections of one chapter are beside each other.
+  std::string (*chapter)(const nlohmann::ordered_json& json);
 };
 
 }  // namespace bonsai::bench

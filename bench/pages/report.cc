@@ -476,8 +476,12 @@ std::vector<Json> find_parts(const std::string& directory) {
 std::string contents(const std::vector<Json>& parts) {
   constexpr size_t kSeenAtOnce = 3;
   if (parts.size() <= kSeenAtOnce) return {};
-  std::string out = "<nav aria-label=\"Experiments\"><ul class=\"contents\">\n";
+  std::string out = "<nav aria-label=\"Experiments\"><ul class=\"contents\">\n", chapter;
   for (const Json& one : parts) {
+    if (const std::string its = part_of(one)->chapter(one); its != chapter) {
+      chapter = its;
+      out += "<li class=\"chapter\">" + escaped(its) + "</li>\n";
+    }
     const std::string name = escaped(one.at("name").get<std::string>());
     out += "<li><a href=\"#" + name + "\">" + name + "</a> <span class=\"soft\">" +
            escaped(one.at("title").get<std::string>()) + "</span></li>\n";
@@ -496,7 +500,14 @@ std::string report_html(const Json& results, const std::vector<Json>& parts) {
   out.append(svg_style()).append(kReportStyle).append("</style></head>\n<body><main>\n");
   out += results.is_null() ? "<h1>bonsai-bench</h1>\n" : RunReport(results).html();
   out += contents(parts);
-  for (const Json& one : parts) out += part_of(one)->section(one);
+  std::string chapter;
+  for (const Json& one : parts) {
+    if (const std::string its = part_of(one)->chapter(one); its != chapter) {
+      chapter = its;
+      out += "<h1 class=\"chapter\">" + escaped(its) + "</h1>\n";
+    }
+    out += part_of(one)->section(one);
+  }
   return out + "</main></body></html>\n";
 }
 

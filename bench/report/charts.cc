@@ -92,9 +92,11 @@ class Axes {
 
   void draw(const LineChart& chart, Svg* svg) const {
     const double bottom = kTop + kPlotHeight;
-    for (const Tick& tick : chart.x_ticks) {
+    const std::vector<bool> named = ticks_with_names(chart.x_ticks);
+    for (size_t i = 0; i < chart.x_ticks.size(); ++i) {
+      const Tick& tick = chart.x_ticks[i];
       svg->line(x(tick.at), kTop, x(tick.at), bottom, "class=\"grid\"");
-      svg->text(x(tick.at), bottom + 15, tick.label, "class=\"soft small middle num\"");
+      if (named[i]) svg->text(x(tick.at), bottom + 15, tick.label, "class=\"soft small middle num\"");
     }
     for (const double value : y_values()) {
       svg->line(kLeft, y(value), kLeft + kPlotWidth, y(value), "class=\"grid\"");
@@ -106,6 +108,23 @@ class Axes {
   }
 
  private:
+  // The ticks whose names have room: the last, and from the left each that ends before the next one begins.
+  [[nodiscard]] std::vector<bool> ticks_with_names(const std::vector<Tick>& ticks) const {
+    constexpr double kWidest = 6.2, kApart = 5;  // of a character, and between names
+    const auto half = [](const Tick& tick) { return kWidest * static_cast<double>(tick.label.size()) / 2; };
+    std::vector<bool> named(ticks.size());
+    double free_from = -INFINITY;
+    for (size_t i = 0; i < ticks.size(); ++i) {
+      const bool last = i + 1 == ticks.size();
+      const double end = x(ticks[i].at) + half(ticks[i]) + kApart;
+      const bool leaves_room = last || end <= x(ticks.back().at) - half(ticks.back());
+      if (x(ticks[i].at) - half(ticks[i]) < free_from || !leaves_room) continue;
+      named[i] = true;
+      free_from = end;
+    }
+    return named;
+  }
+
   [[nodiscard]] std::vector<double> y_values() const {
     std::vector<double> values;
     if (log_) {
@@ -173,7 +192,9 @@ std::string short_number(double value) {
 
 Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   double left = kLabelWidth;
-  for (const Bar& bar : bars) left = std::max(left, 8 + kCharacterWidth * static_cast<double>(bar.label.size()));
+  for (const Bar& bar : bars) {
+    if (!bar.heading) left = std::max(left, 8 + kCharacterWidth * static_cast<double>(bar.label.size()));
+  }
   Svg svg(kWidth - kLabelWidth + left, kTitleHeight + kRowHeight * static_cast<double>(bars.size()), title);
   svg.text(0, 14, title, "class=\"strong\"");
   double largest = 0;
@@ -185,6 +206,11 @@ Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   double y = kTitleHeight;
   for (const Bar& bar : bars) {
     const double base = y + kBarHeight - 3;
+    if (bar.heading) {
+      svg.text(0, base, bar.label, "class=\"strong head\"");
+      y += kRowHeight;
+      continue;
+    }
     svg.text(left - 8, base, bar.label, "class=\"end\"");
     if (!bar.value) {
       absent_row(left, base, bar.absent, &svg);

@@ -20,6 +20,7 @@ struct Bar {
   std::string label;
   int colour = 0;
   bool outlined = false;             // an outline instead of a filled bar
+  bool heading = false;              // no bar, but the name of those below
   std::optional<double> value = {};  // absent = a dash and `absent`
   std::optional<std::pair<double, double>> spread = {};
   std::string absent = {};  // why there is none

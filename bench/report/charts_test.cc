@@ -61,6 +61,18 @@ TEST(BarChart, IsAsWideAsItsLabelsNeed) {
   EXPECT_EQ(wide.height(), usual.height());
 }
 
+TEST(BarChart, HasHeadingsForBarsThatBelongTogether) {
+  const std::string chart =
+      bar_chart("t", {{.label = "a row of some length that needs no room for its name", .heading = true},
+                      {.label = "ours", .value = 1},
+                      {.label = "theirs", .outlined = true, .value = 2}})
+          .element();
+  EXPECT_EQ(count(chart, "class=\"bar\""), 2U);
+  EXPECT_EQ(count(chart, "class=\"strong head\">a row"), 1U) << chart;
+  EXPECT_EQ(bar_chart("t", {{.label = "a long heading over short bars", .heading = true}}).width(),
+            bar_chart("t", {{.label = "x", .value = 1}}).width());
+}
+
 TEST(BarChart, StandsZeroAndNothing) {
   EXPECT_EQ(count(bar_chart("t", {{.label = "x", .value = 0}}).element(), "class=\"bar\""), 1U);
   EXPECT_EQ(count(bar_chart("t", {}).element(), "class=\"bar\""), 0U);
@@ -112,6 +124,19 @@ TEST(LineChart, HasAnAxisForWhatIsBelowZero) {
   chart.curves = {{"A", 0, false, {{1, -21}, {2, 3}}}};
   const std::string picture = line_chart(chart).element();
   for (const char* tick : {">-25<", ">-20<", ">-5<", ">0<", ">5<"}) EXPECT_EQ(count(picture, tick), 1U) << picture;
+}
+
+TEST(LineChart, NamesNoTwoTicksInOnePlace) {
+  LineChart chart;
+  chart.x_max = 1024;
+  for (const int at : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+    chart.x_ticks.push_back({static_cast<double>(at), std::to_string(at) + " k"});
+  }
+  chart.curves = {{"A", 0, false, {{1, 1}, {1024, 3}}}};
+  const std::string picture = line_chart(chart).element();
+  EXPECT_EQ(count(picture, "class=\"grid\""), 11U + 6U) << "each has its line";
+  for (const char* there : {">1 k<", ">256 k<", ">512 k<", ">1024 k<"}) EXPECT_EQ(count(picture, there), 1U) << there;
+  for (const char* crowded : {">2 k<", ">4 k<", ">32 k<"}) EXPECT_EQ(count(picture, crowded), 0U) << crowded;
 }
 
 TEST(LineChart, StandsCurvesWithoutPoints) {

@@ -12,6 +12,7 @@ body{margin:0;background:var(--paper);color:var(--ink);line-height:1.5;
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 main{max-width:1160px;margin:0 auto;padding:28px 24px 48px}
 h1{font-size:27px;line-height:1.2;margin:0 0 4px;letter-spacing:-.01em}
+h1.chapter{font-size:24px;margin:56px 0 0;padding-top:10px;border-top:3px solid var(--faint)}
 h2{font-size:19px;margin:40px 0 4px}
 p{margin:4px 0 12px;max-width:80ch}.soft{color:var(--soft)}
 .facts{display:flex;flex-wrap:wrap;gap:10px;margin:18px 0 0;padding:0;list-style:none}
@@ -30,7 +31,9 @@ figcaption{color:var(--soft);font-size:12px;margin-top:6px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 0;padding:0;list-style:none;font-size:13px}
 .legend i{display:inline-block;width:18px;height:11px;border-radius:2px;margin-right:6px;vertical-align:-1px}
 .contents{columns:2;column-gap:32px;margin:16px 0 0;padding:0;list-style:none;font-size:12px;line-height:1.4}
-.contents li{break-inside:avoid;padding:2px 0}.contents a{color:inherit;font-weight:600}
+.contents .chapter{font-weight:700;font-size:13px;padding-top:8px}.contents li{break-inside:avoid;padding:2px 0}.contents a{color:inherit;font-weight:600}
+.notes{margin:10px 0 0;padding-left:20px;font-size:13px;color:var(--soft);max-width:100ch}
+.unit{color:var(--soft);font-weight:400;font-size:11px;display:block}
 .scroll{overflow-x:auto;margin-top:14px}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
 th{font-weight:600;text-align:right;padding:5px 8px;border-bottom:2px solid var(--faint);vertical-align:bottom}

@@ -28,7 +28,7 @@ struct Noise {
   std::optional<double> stolen_percent = {};  // of the time of all processors
   std::optional<double> others_percent = {};  // ... that programs other than this one took
   std::optional<double> load = {};            // at the start
-  double involuntary_per_s = 0;
+  std::optional<double> involuntary_per_s = {};
 
   // Why figures by the clock are not judged; empty: the machine was quiet, or does not say.
   [[nodiscard]] std::string verdict() const;

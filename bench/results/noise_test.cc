@@ -46,7 +46,7 @@ TEST(Noise, IsWhatOthersTook) {
 TEST(Noise, IsUnknownWhereTheSystemDoesNotSay) {
   const Noise unknown = noise_between({}, {.own_s = 3, .involuntary = 8, .at_ns = 2'000'000'000});
   EXPECT_FALSE(unknown.others_percent || unknown.stolen_percent);
-  EXPECT_DOUBLE_EQ(unknown.involuntary_per_s, 4);
+  EXPECT_DOUBLE_EQ(*unknown.involuntary_per_s, 4);
   EXPECT_EQ(unknown.verdict(), "");
 }
 

@@ -180,7 +180,6 @@ void MemorySamples::add(const MemoryUse& memory, uint64_t user_bytes) {
 Json manifest_json(const Manifest& manifest) {
   const Noise noise = manifest.noise.value_or(Noise());
   const std::string verdict = noise.verdict();
-  const auto switches = manifest.noise ? std::optional(noise.involuntary_per_s) : std::nullopt;
   return {{"commit", or_null(manifest.commit)},
           {"cpu", or_null(manifest.cpu)},
           {"kernel", or_null(manifest.kernel)},
@@ -195,7 +194,7 @@ Json manifest_json(const Manifest& manifest) {
           {"load", or_null(noise.load)},
           {"stolen_percent", or_null(noise.stolen_percent)},
           {"others_percent", or_null(noise.others_percent)},
-          {"involuntary_switches_per_s", or_null(switches)},
+          {"involuntary_switches_per_s", or_null(noise.involuntary_per_s)},
           {"noise", verdict.empty() ? Json(nullptr) : Json(verdict)}};
 }
 

@@ -37,9 +37,9 @@ struct Claim {
   enum class Bound : uint8_t { kAtLeast, kAtMost, kAbout };
 
   std::string says;
-  std::string from;     // a file of the tree, or a paper (docs/design.md, section 7)
-  std::string quote;    // the words of that text
-  std::string command;  // that measures it
+  std::string from = {};     // a file of the tree, or a paper (docs/design.md, section 7)
+  std::string quote = {};    // the words of that text
+  std::string command = {};  // that measures it
   std::optional<ClaimedFigure> figure = {};
   std::optional<ClaimedFigure> over = {};  // the claim is about the quotient
   std::string test = {};                   // that shows it in place of an experiment

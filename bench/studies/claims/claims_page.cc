@@ -54,7 +54,8 @@ std::string line(const Json& row) {
 
 std::string section(const Json& json) {
   std::string out =
-      "<h2 id=\"claims\">Claims</h2>\n<p class=\"soft\">Each sentence of the README, the docs and the "
+      "<h2 id=\"claims\">Claims and what was measured</h2>\n<p class=\"soft\">Each sentence of the README, the docs "
+      "and the "
       "papers that has a figure, and what the results of this directory say about it. " +
       escaped(json.at("title").get<std::string>()) +
       ".</p>\n<p class=\"soft\">In brackets: the 95 % confidence interval of the measured ratio, where "
@@ -72,7 +73,10 @@ std::string section(const Json& json) {
 }
 
 const Registered<PagePart> kClaimsPart("claims", []() -> std::vector<PagePart> {
-  return {{.is_mine = is_claims, .section = section, .place = [](const Json&) -> size_t { return 0; }}};
+  return {{.is_mine = is_claims,
+           .section = section,
+           .place = [](const Json&) -> size_t { return 0; },
+           .chapter = [](const Json&) { return std::string("Claims"); }}};
 });
 
 }  // namespace

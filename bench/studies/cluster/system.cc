@@ -12,9 +12,6 @@ namespace bonsai::bench {
 
 namespace {
 
-constexpr const char* kCloverModelError =
-    "modelled reads are 1.0 to 1.1 times the published ones, updates under contention 1.1 to 2.1 times; of an "
-    "operation's metadata, the server's eight threads take a processor for no longer than posting lists does";
 constexpr size_t kChunkBytes = size_t{16} << 10;  // that a client asks for at once; published: far more
 
 // Room for the chunks of hundreds of clients, in every run.
@@ -148,58 +145,39 @@ Status System::background(const rivals::Seat&, const std::function<bool()>&) { r
 
 const std::vector<SystemEntry>& systems() {
   static const std::vector<SystemEntry> kSystems = {
-      {.name = "RACE-like",
-       .list_cpu_ns = 870,
-       .model_error = "modelled reads are 1.0 to 1.3 times the published ones, updates of 128 clients "
-                      "0.9 to 1.5 times, of 768 that collide 4 times",
-       .make = make<RaceSystem>},
-      {.name = "RCuckoo-like",
-       .narrow = true,
-       .strings = false,
-       .list_cpu_ns = 900,
-       .model_error =
-           "modelled reads are 0.9 to 1.1 times the published ones, half updates under contention 0.5 to 2.3 times",
-       .make = make<CuckooSystem>},
+      {.name = "RACE-like", .list_cpu_ns = 870, .make = make<RaceSystem>},
+      {.name = "RCuckoo-like", .narrow = true, .strings = false, .list_cpu_ns = 900, .make = make<CuckooSystem>},
       {.name = "Sherman-like",
        .scans = true,
        .cache_sized = true,
        .list_cpu_ns = 1'450,
-       .model_error =
-           "modelled reads are 1.0 to 1.2 times the published ones of Sherman, half updates 0.8 to 2.0 times",
        .make = make<ShermanSystem<Persist::kNone>>},
       {.name = "Sherman-persist-like",
        .durability = DurabilityClass::kDurable,
        .scans = true,
        .cache_sized = true,
        .list_cpu_ns = 1'450,
-       .model_error =
-           "modelled reads are 1.0 to 1.2 times the published ones of Sherman, half updates 0.8 to 2.0 times",
        .make = make<ShermanSystem<Persist::kFlushingRead>>},
-      {.name = "Clover-like",
-       .cache_sized = true,
-       .list_cpu_ns = 1'500,
-       .model_error = kCloverModelError,
-       .make = make_clover},
+      {.name = "Clover-like", .cache_sized = true, .list_cpu_ns = 1'500, .make = make_clover},
       {.name = "Clover-persist-like",
        .durability = DurabilityClass::kDurable,
        .cache_sized = true,
        .list_cpu_ns = 1'500,
-       .model_error = kCloverModelError,
        .make = make_clover_persist},
       {.name = "PACTree-paging-like",
        .scans = true,
        .strings = false,
        .list_cpu_ns = 900,
        .operation_cpu_ns = 900,
-       .model_error = "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
-                      "long as a list does, and a fault costs what the fabric does, as at user level",
+       .remark = "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
+                 "long as a list does, and a fault costs what the fabric does, as at user level",
        .make = make_pactree},
       {.name = "Bonsai",
        .durability = DurabilityClass::kDurable,
        .scans = true,
        .list_cpu_ns = 250,
        .operation_cpu_ns = 900,
-       .model_error =
+       .remark =
            "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
            "long as a list of others does, and posting a list for 0.25 us more; what is written to the "
            "data area goes over one worker for all threads; what the background does takes hardly any processor's time",

@@ -82,12 +82,12 @@ struct SystemEntry {
   std::string_view name;  // "RACE-like"
   DurabilityClass durability = DurabilityClass::kVolatile;
   bool scans = false;
-  bool narrow = false;                // records of 4 + 4 bytes only
-  bool strings = true;                // keys other than integers are allowed
-  bool cache_sized = false;           // uses StoreSize::cache_bytes, however small it is
-  double list_cpu_ns = 0;             // posting thread's time for a list: fitted to published rates at light load
-  double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one
-  std::string_view model_error = {};  // deviation of the model from published rates, by model_test.cc
+  bool narrow = false;           // records of 4 + 4 bytes only
+  bool strings = true;           // keys other than integers are allowed
+  bool cache_sized = false;      // uses StoreSize::cache_bytes, however small it is
+  double list_cpu_ns = 0;        // posting thread's time for a list: fitted to published rates at light load
+  double operation_cpu_ns = 0;   // ... and for an operation, whether or not it posts one
+  std::string_view remark = {};  // why nothing could be fitted, and what stands in for it; empty: it is fitted
   std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;
 };
 

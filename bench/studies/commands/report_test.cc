@@ -77,8 +77,8 @@ TEST(Report, HasTheLabelsOfExperimentsInTheirSections) {
   ExperimentResult modelled = result();
   modelled.labels = {"EMULATED tmpfs; no statement about a real device", "NVM is modelled: preset optane"};
   const std::string page = report_html(nlohmann::ordered_json(), {experiment_json(experiment(), modelled, Manifest())});
-  for (const char* text : {"EMULATED tmpfs; no statement about a real device<br>", "NVM is modelled: preset optane<br>",
-                           "Experiment made-up"}) {
+  for (const char* text : {"EMULATED tmpfs; no statement about a real device<br>",
+                           "NVM is modelled: preset optane</li>", "Experiment made-up"}) {
     EXPECT_EQ(count(page, text), 1U) << text;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of an experiment: a chart of its figures, one of the published figures or goals, and both tables.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +25,25 @@ constexpr double kChartHeight = 230;
 constexpr double kLegendLine = 18;
 constexpr double kGap = 20;  // between charts
 
-std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
+// The key of a curve. Not a letter: those are YCSB's workloads.
+std::string key_of(size_t series) { return std::to_string(series + 1); }
+
+// The title of the horizontal axis: "threads" for the column `thread` in threads, "operations in flight" for that in
+// operations, "fill (%)" for another one.
+std::string axis_title(const Json& experiment, const std::string& column) {
+  const auto unit = experiment.at("units").at(column).get<std::string>();
+  if (unit == column + "s") return unit;
+  return unit.empty() || column.find(unit) != std::string::npos ? column : column + " (" + unit + ")";
+}
+
+// The series that a chart of bars brings out: that of Bonsai, or the first if there is none of it.
+size_t brought_out(const Json& charted) {
+  for (size_t i = 0; i < charted.size(); ++i) {
+    const auto name = charted.at(i).get<std::string>();
+    if (name.starts_with("Bonsai") || name.starts_with("bonsai") || name.starts_with("ours")) return i;
+  }
+  return 0;
+}
 
 std::optional<double> figure_of(const Json& row, const std::string& series) {
   const auto found = row.find(series);
@@ -67,7 +86,7 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   LineChart chart;
   chart.title = title;
   const auto x_column = experiment.at("columns").at(0).get<std::string>();
-  chart.x_label = x_column + "s";
+  chart.x_label = axis_title(experiment, x_column);
   const Json& charted = experiment.at("charted");
   if (!charted.empty()) chart.y_label = experiment.at("units").at(charted.at(0).get<std::string>());
   const Scales scales(experiment, rows);
@@ -78,7 +97,7 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   }
   chart.y_log = scales.y_log;
   for (size_t i = 0; i < charted.size(); ++i) {
-    Curve curve{letter(i), static_cast<int>(i), false, {}};
+    Curve curve{key_of(i), static_cast<int>(i), false, {}};
     for (const Json& row : rows) {
       const std::optional<double> y = figure_of(row, charted.at(i).get<std::string>());
       if (y) curve.points.emplace_back(scales.place(row.at(x_column).get<double>()), *y);
@@ -107,7 +126,7 @@ Svg described_chart(const Json& experiment, const Json& described) {
   LineChart chart;
   chart.title = described.at("title");
   const auto axis = described.at("axis").get<std::string>();
-  chart.x_label = experiment.at("units").at(axis);
+  chart.x_label = axis_title(experiment, axis);
   chart.y_label = experiment.at("units").at(described.at("figure").get<std::string>());
   std::vector<Json> rows;
   std::set<double> places;
@@ -172,16 +191,14 @@ std::string with_unit(const Json& experiment, const std::string& series) {
   return unit.empty() ? series : series + ": " + unit;
 }
 
-// Adds a row's figures, a bar for each series. The first bar has this label; the others are outlined and have the
-// series' label.
-void add_row(const Json& experiment, size_t row, const std::string& row_name, const std::string& first_label,
-             std::vector<Bar>* bars) {
+// Adds a row's figures, a bar for each series, which carries the name of its series.
+void add_row(const Json& experiment, size_t row, const std::string& row_name, std::vector<Bar>* bars) {
   const Json& charted = experiment.at("charted");
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto series = charted.at(i).get<std::string>();
-    bars->push_back({.label = i == 0 ? first_label : series,
+    bars->push_back({.label = series,
                      .colour = static_cast<int>(i),
-                     .outlined = i > 0,
+                     .outlined = i != brought_out(charted),
                      .value = figure_of(experiment.at("rows").at(row), series),
                      .tip = row_name + ", " + series});
   }
@@ -222,13 +239,21 @@ std::vector<Svg> bar_charts(const Json& experiment) {
   };
   if (comparable && names.size() * charted.size() <= kBarsTogetherMax) {
     std::vector<Bar> bars;
-    for (size_t row = 0; row < names.size(); ++row) add_row(experiment, row, names[row], names[row], &bars);
-    add(with_unit(experiment, first), bars);
+    if (charted.size() == 1) {
+      bars = bars_of_series(experiment, 0, names);
+    } else {
+      for (size_t row = 0; row < names.size(); ++row) {
+        bars.push_back({.label = names[row], .heading = true});
+        add_row(experiment, row, names[row], &bars);
+      }
+    }
+    const auto unit = experiment.at("units").at(first).get<std::string>();
+    add(charted.size() == 1 ? with_unit(experiment, first) : unit, bars);
   } else if (comparable && charted.size() > kFewSeries) {
     const auto unit = experiment.at("units").at(first).get<std::string>();
     for (size_t row = 0; row < names.size(); ++row) {
       std::vector<Bar> bars;
-      add_row(experiment, row, names[row], first, &bars);
+      add_row(experiment, row, names[row], &bars);
       add(names[row] + ": " + unit, bars);
     }
   } else {
@@ -270,7 +295,7 @@ Svg curve_picture(const Json& experiment) {
     const auto name = charted.at(i).get<std::string>();
     const auto absent = experiment.at("absent").find(name);
     const double y = kChartHeight + 12 + kLegendLine * static_cast<double>(i);
-    svg.text(0, y, letter(i), "class=\"strong\"");
+    svg.text(0, y, key_of(i), "class=\"strong\"");
     svg.text(18, y, name + (absent == experiment.at("absent").end() ? "" : std::string(" ") + kDash + " not measured"),
              "class=\"small\"");
   }
@@ -310,19 +335,66 @@ std::vector<std::pair<std::string, std::string>> columns_by_reason(const Json& a
   return all;
 }
 
-std::string table(const Json& columns, const Json& rows) {
+// A name with its unit.
+std::string heading(const Json& units, const std::string& column) {
+  const auto unit = units.value(column, "");
+  return escaped(column) + (unit.empty() || unit == column ? "" : " <span class=\"unit\">" + escaped(unit) + "</span>");
+}
+
+std::string cell(const Json& row, const std::string& column) {
+  const auto found = row.find(column);
+  return escaped(text_of(found == row.end() ? Json(nullptr) : *found));
+}
+
+// A row for each row.
+std::string upright_table(const Json& columns, const Json& units, const Json& rows) {
   std::string out = "<div class=\"scroll\"><table><thead><tr>";
-  for (const Json& column : columns) out += "<th class=\"wrap\">" + escaped(column.get<std::string>()) + "</th>";
+  for (const Json& column : columns) out += "<th class=\"wrap\">" + heading(units, column) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (const Json& row : rows) {
     out += "<tr>";
-    for (const Json& column : columns) {
-      const auto found = row.find(column.get<std::string>());
-      out += "<td>" + escaped(text_of(found == row.end() ? Json(nullptr) : *found)) + "</td>";
-    }
+    for (const Json& column : columns) out += "<td>" + cell(row, column) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+// A row for each column: what has few rows and many columns would not fit into the width of a page.
+std::string lying_table(const Json& columns, const Json& units, const Json& rows) {
+  const std::string first = columns.at(0);
+  std::string out = "<div class=\"scroll\"><table><thead><tr><th class=\"l\">" + heading(units, first) + "</th>";
+  for (const Json& row : rows) out += "<th class=\"wrap\">" + cell(row, first) + "</th>";
+  out += "</tr></thead><tbody>\n";
+  for (size_t i = 1; i < columns.size(); ++i) {
+    out += "<tr><td class=\"l say\">" + heading(units, columns.at(i)) + "</td>";
+    for (const Json& row : rows) out += "<td>" + cell(row, columns.at(i)) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string table(const Json& columns, const Json& units, const Json& rows) {
+  constexpr size_t kColumnsMax = 10;
+  const bool lies = columns.size() > kColumnsMax && rows.size() <= kColumnsMax;
+  return lies ? lying_table(columns, units, rows) : upright_table(columns, units, rows);
+}
+
+// True of labels that begin with what is not real about a figure, or with why it is not judged.
+bool is_warning(const std::string& label) {
+  size_t capitals = 0;
+  while (capitals < label.size() && label[capitals] >= 'A' && label[capitals] <= 'Z') ++capitals;
+  return capitals > 3 && label.rfind("YCSB", 0) != 0 && label.rfind("CONCLUSION", 0) != 0;
+}
+
+// Warnings in a box of their own, what else a reader must know as a list.
+std::string labels_of(const Json& experiment, bool warnings) {
+  std::string out;
+  for (const Json& label : experiment.at("labels")) {
+    const auto text = label.get<std::string>();
+    if (is_warning(text) == warnings) out += warnings ? escaped(text) + "<br>" : "<li>" + escaped(text) + "</li>\n";
+  }
+  if (out.empty()) return out;
+  return warnings ? "<div class=\"label\">" + out + "</div>\n" : "<ul class=\"notes\">\n" + out + "</ul>\n";
 }
 
 }  // namespace
@@ -335,38 +407,56 @@ std::string experiment_section(const Json& experiment) {
     return manifest.at(name).is_string() ? manifest.at(name).get<std::string>() : std::string("unknown");
   };
   const std::string name = escaped(experiment.at("name").get<std::string>());
-  std::string out = "<h2 id=\"" + name + "\">Experiment " + name + "</h2>\n<p class=\"soft\">" +
-                    escaped(experiment.at("title").get<std::string>()) + " (" +
-                    escaped(experiment.at("source").get<std::string>()) + "). Commit " +
-                    escaped(fact("commit").substr(0, 12)) + ", " + escaped(fact("started")) + ", " +
-                    escaped(fact("cpu")) + ", medium " + escaped(fact("medium")) + ".</p>\n<div class=\"label\">";
-  for (const Json& label : experiment.at("labels")) out += escaped(label.get<std::string>()) + "<br>";
-  out += "</div>\n";
+  std::string out =
+      "<h2 id=\"" + name + "\">Experiment " + name + "</h2>\n<p class=\"soft\">" +
+      escaped(experiment.at("title").get<std::string>()) + " (" + escaped(experiment.at("source").get<std::string>()) +
+      "). Commit " + escaped(fact("commit").substr(0, 12)) + ", " + escaped(fact("started")) + ", " +
+      escaped(fact("cpu")) + ", medium " + escaped(fact("medium")) + ".</p>\n" + labels_of(experiment, true);
   if (has_figures(experiment)) {
     out +=
         "<div class=\"grid one\"><figure class=\"experiment\">" + picture(experiment).element() + "</figure></div>\n";
   }
-  out += table(experiment.at("columns"), experiment.at("rows"));
+  out += table(experiment.at("columns"), experiment.at("units"), experiment.at("rows"));
   for (const auto& [reason, columns] : columns_by_reason(experiment.at("absent"))) {
     out += "<p class=\"soft\">" + std::string(kDash) + " " + escaped(columns) + ": " + escaped(reason) + ".</p>\n";
   }
+  out += labels_of(experiment, false);
   if (experiment.at("reference").empty()) return out;
   out += "<p><b>" + escaped(reference_heading(experiment)) + "</b></p>\n";
   Json columns = Json::array();
   for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
-  return out + table(columns, experiment.at("reference"));
+  return out + table(columns, experiment.at("units"), experiment.at("reference"));
 }
 
-// The position of an experiment in this build's list; an unknown one comes last.
+// The chapters of the report: whose claims are measured.
+constexpr std::array<std::pair<const char*, const char*>, 5> kChapters = {{{"docs/", "The project's goals"},
+                                                                           {"BonsaiKV", "BonsaiKV"},
+                                                                           {"KiWi", "KiWi"},
+                                                                           {"MELT", "MELT"},
+                                                                           {"RCuckoo", "RCuckoo and RACE"}}};
+size_t chapter_of(const Json& experiment) {
+  const std::string source = experiment.value("source", Json()).is_string() ? experiment.at("source") : Json("");
+  for (size_t i = 0; i < kChapters.size(); ++i) {
+    if (source.find(kChapters[i].first) != std::string::npos) return i;
+  }
+  return kChapters.size();
+}
+
+// Chapter by chapter, and in each in the order of this build's list, where an unknown one comes last.
 const Registered<PagePart> kExperimentPart("experiments", []() -> std::vector<PagePart> {
   const auto place = [](const Json& json) {
     const std::vector<Experiment>& list = experiment_list();
     const auto name = json.value("name", std::string());
     const auto found =
         std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; });
-    return static_cast<size_t>(found - list.begin()) + 1;  // the claims come first
+    // The claims come first.
+    return 1 + chapter_of(json) * (list.size() + 1) + static_cast<size_t>(found - list.begin());
   };
-  return {{.is_mine = is_experiment, .section = experiment_section, .place = place}};
+  const auto chapter = [](const Json& json) {
+    const size_t at = chapter_of(json);
+    return at < kChapters.size() ? std::string(kChapters[at].second) : std::string("Others");
+  };
+  return {{.is_mine = is_experiment, .section = experiment_section, .place = place, .chapter = chapter}};
 });
 
 }  // namespace bonsai::bench

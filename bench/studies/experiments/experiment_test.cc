@@ -65,7 +65,7 @@ TEST(Experiment, NamesItsRowsInWords) {
   EXPECT_EQ(cell_text(named.columns[1], {}), "-");
   // The chart has bars instead of curves, since rows have no positions.
   const std::string picture = experiment_svg(json);
-  for (const char* text : {">Load<", ">C &lt;u&gt;<", ">goal<", ">ratio: times<"}) {
+  for (const char* text : {">Load<", ">C &lt;u&gt;<", ">goal<", ">ratio<", ">times<"}) {
     EXPECT_NE(picture.find(text), std::string::npos) << text << " in " << picture;
   }
   EXPECT_EQ(picture.find("<polyline"), std::string::npos) << picture;

@@ -59,7 +59,7 @@ TEST(Picture, HasACurveForEachSeriesThatHasFigures) {
   const std::string picture = experiment_svg(json_of(result));
   EXPECT_EQ(count(picture, "class=\"curve\""), 2U);
   EXPECT_EQ(count(picture, ">nobody&#39;s") + count(picture, ">nobody's \xe2\x80\x93 not measured<"), 1U) << picture;
-  for (const char* letter : {">A<", ">B<", ">C<"}) EXPECT_GE(count(picture, letter), 1U) << "a key for " << letter;
+  for (const char* key : {"strong\">1<", "strong\">2<", "strong\">3<"}) EXPECT_EQ(count(picture, key), 1U) << key;
 }
 
 TEST(Picture, SpreadsPlacesThatAreFarApartByTheirLogarithm) {
@@ -114,7 +114,49 @@ TEST(Picture, OfNamedRowsHasABarForEach) {
   EXPECT_EQ(count(picture, "class=\"bar\""), 5U) << picture;
   EXPECT_EQ(count(picture, "class=\"curve\""), 0U);
   for (const char* name : {">Load<", ">A<", ">B<"}) EXPECT_EQ(count(picture, name), 1U) << name;
-  EXPECT_EQ(count(picture, ">theirs<"), 3U);
+  for (const char* series : {">ours<", ">theirs<"})
+    EXPECT_EQ(count(picture, series), 3U) << "a bar has its series' name";
+}
+
+TEST(Picture, BringsOutTheBarsOfBonsai) {
+  ExperimentResult result{
+      .columns = {{"line", "", false, {}, {"Load", "A"}}, {"RACE-like", "Mop/s", true}, {"Bonsai (D)", "Mop/s", true}},
+      .rows = {{0, 1, 2}, {1, 3, 4}},
+      .labels = {},
+      .medium = {}};
+  const std::string picture = experiment_svg(json_of(result));
+  const std::regex filled("fill=\"var\\(--c([0-9])\\)\"><title>([^<]*)");
+  std::vector<std::string> tips;
+  for (std::sregex_iterator at(picture.begin(), picture.end(), filled), end; at != end; ++at) tips.push_back((*at)[2]);
+  EXPECT_EQ(tips, (std::vector<std::string>{"Load, Bonsai (D)", "A, Bonsai (D)"})) << picture;
+}
+
+TEST(Picture, NamesItsAxis) {
+  const auto title_of = [](const char* column, const char* unit) {
+    ExperimentResult result = rows_of({{1, 2}, {2, 3}});
+    result.columns[0] = {column, unit};
+    const std::string picture = experiment_svg(json_of(result, [] { return Reference(); }));
+    const std::regex title("small middle\">([^<]*)<");
+    std::smatch found;
+    return std::regex_search(picture, found, title) ? std::string(found[1]) : std::string();
+  };
+  EXPECT_EQ(title_of("thread", "threads"), "threads");
+  EXPECT_EQ(title_of("threads", "threads"), "threads");
+  EXPECT_EQ(title_of("operations in flight", "operations"), "operations in flight");
+  EXPECT_EQ(title_of("fill", "%"), "fill (%)");
+  EXPECT_EQ(title_of("line", ""), "line");
+}
+
+TEST(Picture, KeepsWarningsApartFromNotes) {
+  ExperimentResult result = rows_of({{1, 2}});
+  result.labels = {"MODELLED in virtual time", "YCSB-C, zipfian", "CONCLUSION, C: one above another",
+                   "NOT JUDGED: noisy"};
+  const std::string section = experiment_section(json_of(result));
+  EXPECT_EQ(count(section, "<div class=\"label\">MODELLED in virtual time<br>NOT JUDGED: noisy<br></div>"), 1U)
+      << section;
+  EXPECT_EQ(count(section, "<li>"), 2U);
+  result.labels = {"YCSB-C"};
+  EXPECT_EQ(count(experiment_section(json_of(result)), "class=\"label\""), 0U) << "an empty box";
 }
 
 // A result with `rows` named rows of series with these units; each figure is the number of its row.
@@ -128,6 +170,16 @@ ExperimentResult named(size_t rows, const std::vector<std::string>& units, bool 
     result.rows.back().resize(2 + units.size(), static_cast<double>(i + 1));
   }
   return result;
+}
+
+TEST(Picture, TablesHaveUnitsAndFitThePage) {
+  ExperimentResult wide = named(3, std::vector<std::string>(12, "M/s"));
+  const std::string lying = experiment_section(json_of(wide));
+  EXPECT_EQ(count(lying, "<tr>"), 1 + 1 + 12U) << "a row for each column";
+  EXPECT_EQ(count(lying, "s3 <span class=\"unit\">M/s</span>"), 1U);
+  const std::string upright = experiment_section(json_of(named(20, std::vector<std::string>(12, "M/s"))));
+  EXPECT_EQ(count(upright, "<tr>"), 1 + 20U) << "as many rows as it has";
+  EXPECT_EQ(count(upright, "s3 <span class=\"unit\">M/s</span>"), 1U);
 }
 
 size_t charts_of(const ExperimentResult& result) { return count(experiment_svg(json_of(result)), "class=\"strong\""); }

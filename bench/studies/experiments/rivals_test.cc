@@ -130,7 +130,8 @@ TEST_F(RivalExperiment, ConclusionsHoldInEveryRow) {
   for (const Row& row : swept.rows) {
     if (cell_text(swept.columns[0], row[0]) == "Load") above = above && *row[race] > *row[sherman];
   }
-  EXPECT_EQ(says(swept, "CONCLUSION, Load: RACE-like above Sherman-like"), above);
+  // By intervals: so short a trial may leave open what holds in every row, and never concludes what does not.
+  EXPECT_TRUE(above || !says(swept, "CONCLUSION, Load: RACE-like above Sherman-like"));
 }
 
 TEST(SynthesisRates, AreThoseOfTheirSystems) {

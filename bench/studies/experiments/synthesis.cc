@@ -45,8 +45,10 @@ std::vector<std::string> labels(const Ground& ground) {
         "confidence interval, by ten parts of the cell. What a system does beside its clients it may do later than "
         "that: of Bonsai hardly any offloading is in a cell, so its Load and A are upper bounds.");
   }
+  all.emplace_back("How far the model is from what others measured of these systems: synthesis-validation.");
   for (const SystemEntry& entry : systems()) {
-    all.push_back(std::string(entry.name) + ": " + std::string(entry.model_error) + ".");
+    if (entry.remark.empty()) continue;
+    all.push_back(std::string(entry.name) + ": " + std::string(entry.remark) + ".");
   }
   return all;
 }
@@ -255,8 +257,13 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
 
 // ---- sensitivity
 
-// The statements that hold for all parameters: per workload and pair of systems of one class.
-void conclude(const ExperimentResult& swept, size_t ours_first, std::vector<std::string>* labels) {
+// Half of the 95 % confidence interval of each rate, as a share of it: by row and system.
+using Spreads = std::vector<std::vector<double>>;
+
+// The statements that hold for all parameters: per workload and pair of systems of one class. One rate is above another
+// if their confidence intervals are apart.
+void conclude(const ExperimentResult& swept, const Spreads& spreads, size_t ours_first,
+              std::vector<std::string>* labels) {
   for (size_t at = 0; at < kSweptLetters.size(); ++at) {
     for (size_t a = 0; a < systems().size(); ++a) {
       for (size_t b = 0; b < systems().size(); ++b) {
@@ -266,14 +273,14 @@ void conclude(const ExperimentResult& swept, size_t ours_first, std::vector<std:
           const auto one = swept.rows[row][ours_first + a], other = swept.rows[row][ours_first + b];
           if (!one || !other) continue;
           ++cells;
-          above += *one > *other ? 1 : 0;
+          above += *one * (1 - spreads[row][a]) > *other * (1 + spreads[row][b]) ? 1 : 0;
         }
         const std::string pair = workload_name(kSweptLetters[at]) + ": " + std::string(systems()[a].name) + " above " +
                                  std::string(systems()[b].name);
         if (cells > 0 && above == cells) labels->push_back("CONCLUSION, " + pair + " for all parameters.");
         if (above > 0 && above < cells && a < b) {
           labels->push_back("No conclusion, " + pair + " in " + std::to_string(above) + " of " + std::to_string(cells) +
-                            " cells.");
+                            " cells, their intervals apart.");
         }
       }
     }
@@ -295,14 +302,16 @@ Status run_sensitivity(const ExperimentPlan& plan, ExperimentResult* result) {
       row[3] = ground.list_cpu_ns / 1e3;
     }
   }
+  Spreads spreads(result->rows.size(), std::vector<double>(systems().size()));
   BONSAI_RETURN_IF_ERROR(measure_systems(grounds, [&](const Cell& cell) {
     const size_t row = cell.ground * kSweptLetters.size() + kSweptLetters.find(cell.letter);
     result->rows[row][ours_first + cell.system] = cell.mops;
+    spreads[row][cell.system] = cell.spread;
   }));
   result->labels = labels(grounds.back());
   result->labels.push_back(std::to_string(threads_of(plan).back()) +
                            " threads. Every system has the same processor's time for a list here, so none is fitted.");
-  conclude(*result, ours_first, &result->labels);
+  conclude(*result, spreads, ours_first, &result->labels);
   return Status::OK();
 }
 
