@@ -31,7 +31,8 @@ figcaption{color:var(--soft);font-size:12px;margin-top:6px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 0;padding:0;list-style:none;font-size:13px}
 .legend i{display:inline-block;width:18px;height:11px;border-radius:2px;margin-right:6px;vertical-align:-1px}
 .contents{columns:2;column-gap:32px;margin:16px 0 0;padding:0;list-style:none;font-size:12px;line-height:1.4}
-.contents .chapter{font-weight:700;font-size:13px;padding-top:8px}.contents li{break-inside:avoid;padding:2px 0}.contents a{color:inherit;font-weight:600}
+.contents .chapter{font-weight:700;font-size:13px;padding-top:8px}
+.contents li{break-inside:avoid;padding:2px 0}.contents a{color:inherit;font-weight:600}
 .notes{margin:10px 0 0;padding-left:20px;font-size:13px;color:var(--soft);max-width:100ch}
 .unit{color:var(--soft);font-weight:400;font-size:11px;display:block}
 .scroll{overflow-x:auto;margin-top:14px}

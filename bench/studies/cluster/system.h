@@ -87,7 +87,7 @@ struct SystemEntry {
   bool cache_sized = false;      // uses StoreSize::cache_bytes, however small it is
   double list_cpu_ns = 0;        // posting thread's time for a list: fitted to published rates at light load
   double operation_cpu_ns = 0;   // ... and for an operation, whether or not it posts one
-  std::string_view remark = {};  // why nothing could be fitted, and what stands in for it; empty: it is fitted
+  std::string_view remark = {};  // what a reader must know of how it is modelled, beyond what is fitted
   std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;
 };
 
