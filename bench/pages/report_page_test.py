@@ -29,6 +29,34 @@ OUTSIDE = """(() => {
   if (document.documentElement.scrollWidth > window.innerWidth) wrong.push('the page is wider than the window');
   return wrong;
 })()"""
+# Names of ticks that overlap, tables that are wider than their page, axes that are called "threadss".
+CROWDED = """(() => {
+  const wrong = [];
+  const where = element => {
+    let title = '';
+    for (const head of document.querySelectorAll('h2'))
+      if (head.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING) title = head.id || head.innerText;
+    return title;
+  };
+  for (const svg of document.querySelectorAll('figure svg')) {
+    const names = [...svg.querySelectorAll('text.middle.num')].map(text => [text.getBoundingClientRect(), text]);
+    for (let i = 0; i < names.length; ++i)
+      for (let j = 0; j < i; ++j) {
+        const [a, b] = [names[i][0], names[j][0]];
+        if (Math.abs(a.top - b.top) < 3 && a.left < b.right && b.left < a.right)
+          wrong.push(where(svg) + ': ' + names[j][1].textContent + ' over ' + names[i][1].textContent);
+      }
+    for (const text of svg.querySelectorAll('text'))
+      if (/ss$|in flights/.test(text.textContent)) wrong.push(where(svg) + ': ' + text.textContent);
+  }
+  for (const box of document.querySelectorAll('.scroll'))
+    if (window.innerWidth >= 1200 && box.scrollWidth > box.clientWidth + 1)
+      wrong.push(where(box) + ': a table of ' + box.scrollWidth + ' in ' + box.clientWidth);
+  return wrong;
+})()"""
+# One of each kind of table and picture.
+STUDIES = ("index-technique", "pipelining-ways", "offloading-groups", "log-packing", "kiwi-gets", "rcuckoo-search",
+           "rcuckoo-latency", "synthesis-validation")
 COUNT = "document.querySelectorAll('{}').length"
 
 
@@ -91,6 +119,28 @@ class ReportTest(unittest.TestCase):
         self.assertIn("6.04", self.browser.evaluate("document.body.innerText"))
         self.open(self.out / "index-technique.svg")
         self.assertEqual(self.browser.console, [])
+
+    def test_every_section_of_the_studies_can_be_read(self):
+        if not self.has_studies:
+            self.skipTest("this build has no studies (-DBONSAI_STUDIES=ON)")
+        out = pathlib.Path(self.scratch.name) / "studies"
+        for name in (*STUDIES, "claims"):
+            command = [self.program, "experiment", name, "--scale=trial", f"--out={out}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=200)
+        size = {"deviceScaleFactor": 1, "mobile": False}
+        for width in (1280, 420):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, **size)
+            for scheme in ("light", "dark"):
+                self.open(out / "report.html", scheme=scheme)
+                sections = self.browser.evaluate("[...document.querySelectorAll('h2')].map(head => head.id)")
+                self.assertEqual(sections[0], "claims", "the claims come first")
+                self.assertEqual(set(sections), {*STUDIES, "claims"})
+                self.assertEqual(self.browser.console + self.browser.requests, [])
+                self.assertEqual(self.browser.evaluate(OUTSIDE), [], (width, scheme))
+                self.assertEqual(self.browser.evaluate(CROWDED), [], (width, scheme))
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=1200, height=900, **size)
+        chapters = self.browser.evaluate("[...document.querySelectorAll('h1.chapter')].map(head => head.innerText)")
+        self.assertEqual(chapters, ["Claims", "BonsaiKV", "KiWi", "RCuckoo and RACE"])
 
     def test_bars_are_as_long_as_the_figures(self):
         self.open()

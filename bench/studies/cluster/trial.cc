@@ -180,7 +180,7 @@ class Trial::Client {
   // Processor time of the thread: for an operation, and for the lists that it has posted meanwhile.
   double processor_ns() {
     const auto lists = static_cast<double>(trial_.system_->take_lists(seat_.connection));
-    return trial_.entry_.operation_cpu_ns + lists * trial_.device_.list_cpu_ns;
+    return trial_.operation_cpu_ns() + lists * trial_.device_.list_cpu_ns;
   }
   std::string_view key_of(uint64_t id) {
     if (!trial_.entry_.narrow) return encode_key(trial_.shape_, id, key_room_.data());
@@ -299,11 +299,13 @@ Status Trial::fill(uint64_t end) {
 
 Status Trial::load(uint64_t count, TrialResult* result) { return act(nullptr, count, result); }
 
-void Trial::change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns) {
+void Trial::change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns,
+                   std::optional<double> operation_cpu_ns) {
   BONSAI_CHECK(shape.compute_nodes == options_.shape.compute_nodes);
   options_.shape = shape;
   options_.device = device;
   options_.list_cpu_ns = list_cpu_ns;
+  options_.operation_cpu_ns = operation_cpu_ns;
   device_ = device_of(entry_, options_);
   system_->set_threads(shape.threads);
   cluster_->set_device(device_);

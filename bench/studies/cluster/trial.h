@@ -59,6 +59,7 @@ struct Ceiling {
 struct TrialOptions {
   rdma::SimDevice device = rdma::SimDevice::cx5();  // list_cpu_ns is the system's unless one is given
   double list_cpu_ns = 0;                           // 0: SystemEntry::list_cpu_ns
+  std::optional<double> operation_cpu_ns = {};      // absent: SystemEntry::operation_cpu_ns
   uint64_t seed = 1;
   size_t memory_nodes = 1;
   size_t pools_per_node = 1;       // StoreSize
@@ -86,14 +87,16 @@ class Trial {
   // Inserts the missing records, or the next `count` of them. Errors: as fill().
   Status load(TrialResult* result) { return load(options_.records - stored_, result); }
   Status load(uint64_t count, TrialResult* result);
-  // Sets other clients and device times from now on; list_cpu_ns as in TrialOptions. Requires: the same number of
-  // compute nodes.
-  void change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns);
+  // Sets other clients and times from now on; list_cpu_ns and operation_cpu_ns as in TrialOptions. Requires: the same
+  // number of compute nodes.
+  void change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns,
+              std::optional<double> operation_cpu_ns = {});
   // Requires: loaded; no more inserts than inserts_max. Errors: NotSupported (scans, if the system has none), others as
   // load().
   Status run(const Workload& workload, uint64_t operations, TrialResult* result);
 
   [[nodiscard]] const rdma::SimDevice& device() const { return device_; }
+  [[nodiscard]] double operation_cpu_ns() const { return options_.operation_cpu_ns.value_or(entry_.operation_cpu_ns); }
 
  private:
   class Client;

@@ -373,10 +373,19 @@ std::string lying_table(const Json& columns, const Json& units, const Json& rows
   return out + "</tbody></table></div>\n";
 }
 
+// A table that fits into the width of a page: of many columns it makes rows if the rows are few, and otherwise several
+// tables, each with the first column.
 std::string table(const Json& columns, const Json& units, const Json& rows) {
-  constexpr size_t kColumnsMax = 10;
-  const bool lies = columns.size() > kColumnsMax && rows.size() <= kColumnsMax;
-  return lies ? lying_table(columns, units, rows) : upright_table(columns, units, rows);
+  constexpr size_t kColumnsMax = 10, kColumnsOfPart = 8;
+  if (columns.size() <= kColumnsMax) return upright_table(columns, units, rows);
+  if (rows.size() <= kColumnsMax) return lying_table(columns, units, rows);
+  std::string out;
+  for (size_t from = 1; from < columns.size(); from += kColumnsOfPart) {
+    Json part = {columns.at(0)};
+    for (size_t i = from; i < std::min(from + kColumnsOfPart, columns.size()); ++i) part.push_back(columns.at(i));
+    out += upright_table(part, units, rows);
+  }
+  return out;
 }
 
 // True of labels that begin with what is not real about a figure, or with why it is not judged.

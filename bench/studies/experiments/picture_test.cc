@@ -178,7 +178,8 @@ TEST(Picture, TablesHaveUnitsAndFitThePage) {
   EXPECT_EQ(count(lying, "<tr>"), 1 + 1 + 12U) << "a row for each column";
   EXPECT_EQ(count(lying, "s3 <span class=\"unit\">M/s</span>"), 1U);
   const std::string upright = experiment_section(json_of(named(20, std::vector<std::string>(12, "M/s"))));
-  EXPECT_EQ(count(upright, "<tr>"), 1 + 20U) << "as many rows as it has";
+  EXPECT_EQ(count(upright, "<tr>"), 2 * (1 + 20U)) << "thirteen columns, eight of them in a table";
+  EXPECT_EQ(count(upright, "<td>row 7</td>"), 2U) << "each with the names of the rows";
   EXPECT_EQ(count(upright, "s3 <span class=\"unit\">M/s</span>"), 1U);
 }
 

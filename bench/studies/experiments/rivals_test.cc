@@ -60,7 +60,7 @@ TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
 // measured.
 TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
   plan_.scale = Scale::kPaper;
-  plan_.asked = {.records = 5'000, .operations = 200, .threads = 2};
+  plan_.asked = {.records = 10'000, .operations = 200, .threads = 2};
   std::map<std::string, std::vector<uint64_t>> loads;
   plan_.listener.on_phase = [&](const std::string& system, const std::string& phase, uint64_t operations) {
     ++phases_;
@@ -82,12 +82,12 @@ TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
     const bool strings = find_system(system)->strings;
     EXPECT_EQ(std::count_if(counts.begin(), counts.end(), [](uint64_t count) { return count > 200; }), strings ? 2 : 1)
         << system << " is filled once for each form of keys";
-    EXPECT_EQ(sum, strings ? 10'000u : 5'000u) << system << ": all records are there before anything else is measured";
+    EXPECT_EQ(sum, strings ? 20'000u : 10'000u) << system << ": all records are there before anything else is measured";
   }
   const size_t measured = phases_;
   const ExperimentResult costs = run("synthesis-costs"), swept = run("synthesis-sensitivity");
   EXPECT_EQ(phases_, measured) << "the three are of the same stores";
-  EXPECT_EQ(swept.rows.size(), 18 * 4u);
+  EXPECT_EQ(swept.rows.size(), 36 * 4u);
   EXPECT_EQ(costs.rows.front()[column(costs, "Mop/s")], rates.rows.front()[race]);
   plan_.config.seed = 2;
   plan_.stop = &stop_;

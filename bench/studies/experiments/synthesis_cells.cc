@@ -43,7 +43,7 @@ class Cells {
                     .bytes = r.bytes(),
                     .p50_us = us(50),
                     .p99_us = us(99),
-                    .ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, systems()[system].operation_cpu_ns),
+                    .ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, trial.operation_cpu_ns()),
                     .cache_bytes = r.cache_bytes,
                     .memory_bytes_per_record = r.memory_bytes_per_record};
     const std::lock_guard lock(one_at_a_time_);
@@ -82,6 +82,7 @@ Status measure_system(const Ground& ground, size_t number, size_t system, Cells*
   BONSAI_RETURN_IF_ERROR(Trial::make(systems()[system],
                                      {.device = ground.device,
                                       .list_cpu_ns = ground.list_cpu_ns,
+                                      .operation_cpu_ns = ground.operation_cpu_ns,
                                       .seed = ground.plan.config.seed,
                                       .key_form = ground.key_form,
                                       .records = ground.records(),
@@ -127,7 +128,7 @@ Status measure_filled(const std::vector<Ground>& grounds, KeyForm form, size_t s
     for (size_t number = 0; number < grounds.size(); ++number) {
       const Ground& ground = grounds[number];
       if (ground.key_form != form || !can(system, ground)) continue;
-      trial->change(ground.shape(), ground.device, ground.list_cpu_ns);
+      trial->change(ground.shape(), ground.device, ground.list_cpu_ns, ground.operation_cpu_ns);
       for (const char letter : ground.letters) {
         if ((letter == 'l') != loading) continue;
         BONSAI_RETURN_IF_ERROR(measure_cell(ground, number, system, letter, trial.get(), cells));
@@ -215,7 +216,7 @@ uint64_t Ground::operations(char letter) const {
 bool Ground::is(const Ground& other) const {
   return key_form == other.key_form && threads == other.threads && device.name == other.device.name &&
          device.wire_ns == other.device.wire_ns && device.same_address_ns == other.device.same_address_ns &&
-         list_cpu_ns == other.list_cpu_ns && letters == other.letters;
+         list_cpu_ns == other.list_cpu_ns && operation_cpu_ns == other.operation_cpu_ns && letters == other.letters;
 }
 
 std::vector<size_t> threads_of(const ExperimentPlan& plan) {
@@ -240,13 +241,16 @@ std::vector<Ground> swept_grounds(const ExperimentPlan& plan) {
   for (const double wire_ns : {1'500, 2'300, 5'000}) {
     for (const double same_address_ns : {111, 341}) {
       for (const double list_cpu_ns : {250, 900, 1'500}) {
-        Ground& ground = grounds.emplace_back(Ground{.plan = plan,
-                                                     .threads = threads_of(plan).back(),
-                                                     .list_cpu_ns = list_cpu_ns,
-                                                     .letters = kSweptLetters,
-                                                     .sample = kSweptSample});
-        ground.device.wire_ns = wire_ns;
-        ground.device.same_address_ns = same_address_ns;
+        for (const double operation_cpu_ns : {450, 2'500}) {
+          Ground& ground = grounds.emplace_back(Ground{.plan = plan,
+                                                       .threads = threads_of(plan).back(),
+                                                       .list_cpu_ns = list_cpu_ns,
+                                                       .operation_cpu_ns = operation_cpu_ns,
+                                                       .letters = kSweptLetters,
+                                                       .sample = kSweptSample});
+          ground.device.wire_ns = wire_ns;
+          ground.device.same_address_ns = same_address_ns;
+        }
       }
     }
   }

@@ -32,7 +32,8 @@ struct Ground {
   size_t threads = 1;
   rdma::SimDevice device = rdma::SimDevice::cx5();
   double list_cpu_ns = 0;
-  size_t coroutines = 0;  // of a thread; 0: as requested, or the number for all
+  std::optional<double> operation_cpu_ns = {};  // absent: the system's own
+  size_t coroutines = 0;                        // of a thread; 0: as requested, or the number for all
   // The cache's share of the bytes of keys and values, for systems that use it; 0: as published.
   double cache_percent = 0;
   uint64_t backoff_ns = 0;                       // TrialOptions::backoff_ns
