@@ -193,6 +193,7 @@ class StudiesOutputTest(unittest.TestCase):
             for row in each["rows"]:
                 self.assertAlmostEqual(row["ratio"], row["bonsai Mop/s"] / row["absl_btree Mop/s"])
                 self.assertEqual((row["least"], row["most"]), (row["ratio"], row["ratio"]))
+                self.assertIsNone(row["ratio, low"], "one round has no interval")
                 words = {(False, False): "neither", (True, False): "floor", (True, True): "goal"}
                 self.assertEqual(row["reached"], words[row["ratio"] >= row["floor"], row["ratio"] >= row["goal"]])
                 self.assertGreater(row["as left Mop/s"], 0)
@@ -217,6 +218,25 @@ class StudiesOutputTest(unittest.TestCase):
         self.assertEqual(found["manifest"]["processors"], 1)
         self.assertEqual(found["reference"][0]["goal Mop/s"], 6)
         self.assertIn("round 1 of 1: Load", ended.stderr)
+
+    def test_claims_are_judged_by_what_the_directory_has(self):
+        out = pathlib.Path(self.scratch.name) / "claims"
+        command = [self.program, "experiment", "log-packing", "--scale=trial", f"--out={out}"]
+        subprocess.run(command, capture_output=True, timeout=240, check=True)
+        command = [self.program, "experiment", "claims", f"--out={out}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        judged = json.loads((out / "claims.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, judged, "claims.json"), [])
+        self.assertGreater(len(judged["claims"]), 100)
+        measured = [claim for claim in judged["claims"] if claim["measured"] is not None]
+        self.assertEqual([claim["command"].split()[2] for claim in measured], ["log-packing"])
+        self.assertIn(measured[0]["outcome"], ("holds", "fails"))
+        self.assertIn("not measured", {claim["outcome"] for claim in judged["claims"]})
+        self.assertTrue(all(claim["outcome"] for claim in judged["claims"]), "a row without an outcome")
+        self.assertIn(judged["title"], ended.stdout)
+        self.assertIn('<h2 id="claims">', (out / "report.html").read_text())
+        with open(out / "claims.csv", newline="", encoding="utf-8") as file:
+            self.assertEqual(len(list(csv.DictReader(file))), len(judged["claims"]))
 
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"

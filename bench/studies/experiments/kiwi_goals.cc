@@ -157,7 +157,7 @@ Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
                              percent(median(crowd.shares)) + " of " + std::to_string(few) +
                              " threads (goal: 80 %), the slowest " + percent(median(crowd.slowest)) +
                              " of the mean (goal: 50 %).");
-    goals.push_back({std::string(name) + ", of few threads", median(crowd.shares)});
+    goals.push_back({std::string(name) + ", 12 a processor / one each", median(crowd.shares)});
     goals.push_back({std::string(name) + ", slowest / mean", median(crowd.slowest)});
   }
   for (const auto& [name, share] : goals) {  // one figure each, in the first row
