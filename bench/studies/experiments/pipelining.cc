@@ -312,7 +312,7 @@ Reference ways_reference() {
 Status run_gets(const ExperimentPlan& plan, ExperimentResult* result) {
   BONSAI_RETURN_IF_ERROR(run(plan, kGets, result));
   leave_out_devices(result);
-  result->labels.push_back(
+  result->labels.emplace_back(
       "In the paper: 24 threads, YCSB-C; one operation is its intra-operation pipelining alone (without any: "
       "6.04), more are its coroutines. It does not say which variant; 13.22 is its figure for offloading.");
   return Status::OK();
