@@ -388,11 +388,12 @@ std::string table(const Json& columns, const Json& units, const Json& rows) {
   return out;
 }
 
-// True of labels that begin with what is not real about a figure, or with why it is not judged.
+// True of labels that say what is not real about a figure, or why it is not judged.
 bool is_warning(const std::string& label) {
-  size_t capitals = 0;
-  while (capitals < label.size() && label[capitals] >= 'A' && label[capitals] <= 'Z') ++capitals;
-  return capitals > 3 && label.rfind("YCSB", 0) != 0 && label.rfind("CONCLUSION", 0) != 0;
+  for (const char* word : {"EMULATED", "MODELLED", "SAMPLED", "SIMULATED", "NO NETWORK", "NOT JUDGED", "TRIAL"}) {
+    if (label.find(word) != std::string::npos) return true;
+  }
+  return false;
 }
 
 // Warnings in a box of their own, what else a reader must know as a list.

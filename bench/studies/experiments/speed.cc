@@ -319,7 +319,7 @@ class SpeedStudy {
     }
     result->labels.push_back("Each round ran " + order +
                              ". Every phase was drained before the next began, outside the clock (\"drained in\").");
-    result->labels.push_back(
+    result->labels.emplace_back(
         "As left: the same lines on the store of a user who never calls Drain, nothing drained between them, in the "
         "same round, by itself. Sampled: E after a fresh load, drained, its scans with verify_checksums off; all other "
         "figures are of scans that verify every record.");

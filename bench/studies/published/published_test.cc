@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -159,6 +160,9 @@ bool has_row(const std::string& text, const std::vector<std::optional<double>>& 
   return false;
 }
 
+// The text with each run of blanks, and each break of a line, as one blank.
+std::string flowing(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
+
 std::string seed_of(const std::filesystem::path& folder, const std::string& number) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with(number + "_")) continue;
@@ -178,7 +182,7 @@ std::vector<std::string> not_in_seeds(const Published& all, const std::filesyste
     if (table.quote.empty()) {
       for (const auto& row : table.rows) found = found && has_row(text, row);
     } else {
-      found = text.find(table.quote) != std::string::npos;
+      found = flowing(text).find(table.quote) != std::string::npos;
     }
     if (!found) wrong.push_back(name);
   }
