@@ -161,7 +161,7 @@ bool has_row(const std::string& text, const std::vector<std::optional<double>>& 
 }
 
 // The text with each run of blanks, and each break of a line, as one blank.
-std::string flowing(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
+std::string in_one_line(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
 
 std::string seed_of(const std::filesystem::path& folder, const std::string& number) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -182,7 +182,7 @@ std::vector<std::string> not_in_seeds(const Published& all, const std::filesyste
     if (table.quote.empty()) {
       for (const auto& row : table.rows) found = found && has_row(text, row);
     } else {
-      found = flowing(text).find(table.quote) != std::string::npos;
+      found = in_one_line(text).find(table.quote) != std::string::npos;
     }
     if (!found) wrong.push_back(name);
   }
