@@ -67,8 +67,36 @@ struct NotPredicted {
   double alpha, ratio;
   const char* why;
 };
+constexpr const char* kOneDevice = "published are rates of one compute node, whose own device is not modelled";
+constexpr const char* kMilder = "hundreds of clients that want one key disturb each other less here than there";
+constexpr const char* kServer = "of Clover's metadata server, collection and cursors' locks only lists are charged";
+constexpr const char* kFewLocks = "20,000 records have few locks; --scale=paper takes 1 M";
 constexpr NotPredicted kNotPredicted[] = {
-    {"", 0, 0, 0, ""},
+    {"model, RACE, reads", 48, 0, 1.29, kOneDevice},
+    {"model, RACE, updates", 16, .99, 0.42, kMilder},
+    {"model, RACE, updates", 48, .99, 2.46, kMilder},
+    {"model, RACE, updates", 64, .99, 4.14, kMilder},
+    {"model, RACE, updates", 80, .99, 4.40, kMilder},
+    {"model, RACE, updates", 96, .99, 4.31, kMilder},
+    {"model, RACE, updates with backoff", 48, .99, 2.18, kMilder},
+    {"model, RACE, updates with backoff", 64, .99, 2.68, kMilder},
+    {"model, RACE, updates with backoff", 80, .99, 2.94, kMilder},
+    {"model, RACE, updates with backoff", 96, .99, 3.09, kMilder},
+    {"model, Sherman, half updates", 94, .99, 2.58, kOneDevice},
+    {"model, Clover, one update in twenty", 336, .99, 2.35, kServer},
+    {"model, Clover, half updates", 28, .99, 2.05, kServer},
+    {"model, Clover, half updates", 56, .99, 2.13, kServer},
+    {"model, Clover, half updates", 112, .99, 2.19, kServer},
+    {"model, Clover, half updates", 168, .99, 2.87, kServer},
+    {"model, Clover, half updates", 224, .99, 3.70, kServer},
+    {"model, Clover, half updates", 280, .99, 5.92, kServer},
+    {"model, Clover, half updates", 336, .99, 5.35, kServer},
+    {"model, RCuckoo, half updates, uniform", 160, 0, 0.26, kFewLocks},
+    {"model, RCuckoo, half updates, uniform", 320, 0, 0.10, kFewLocks},
+    {"model, RCuckoo, half updates, .90", 160, .90, 0.28, kFewLocks},
+    {"model, RCuckoo, half updates, .90", 320, .90, 0.17, kFewLocks},
+    {"model, RCuckoo, half updates, .99", 80, .99, 0.48, kFewLocks},
+    {"model, RCuckoo, half updates, .99", 320, .99, 2.07, kFewLocks},
 };
 
 const NotPredicted* not_predicted(const ValidationPoint& point) {

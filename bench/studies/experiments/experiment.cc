@@ -147,13 +147,18 @@ void explain_empty_columns(std::string_view reason, ExperimentResult* result) {
 void settle_verdicts(const std::string& noise, ExperimentResult* result) {
   std::vector<std::string> labels = std::move(result->verdicts);
   result->verdicts.clear();
+  const auto is_modelled = [](const std::string& label) { return label.find("MODELLED") != std::string::npos; };
+  const bool by_clock = std::none_of(result->labels.begin(), result->labels.end(), is_modelled);
   if (!noise.empty()) {
-    labels = {"NOT JUDGED: noisy. " + noise};
+    bool judges = !labels.empty();
+    labels.clear();
     for (size_t i = 0; i < result->columns.size(); ++i) {
       if (!result->columns[i].verdict) continue;
+      judges = true;
       result->columns[i].absent = "not judged: noisy";
       for (Row& row : result->rows) row[i].reset();
     }
+    if (judges || by_clock) labels = {(judges ? "NOT JUDGED: noisy; " : "NOISY: ") + noise};
   }
   result->labels.insert(result->labels.begin(), labels.begin(), labels.end());
 }

@@ -390,7 +390,8 @@ std::string table(const Json& columns, const Json& units, const Json& rows) {
 
 // True of labels that say what is not real about a figure, or why it is not judged.
 bool is_warning(const std::string& label) {
-  for (const char* word : {"EMULATED", "MODELLED", "SAMPLED", "SIMULATED", "NO NETWORK", "NOT JUDGED", "TRIAL"}) {
+  for (const char* word :
+       {"EMULATED", "MODELLED", "SAMPLED", "SIMULATED", "NO NETWORK", "NOT JUDGED", "NOISY", "TRIAL"}) {
     if (label.find(word) != std::string::npos) return true;
   }
   return false;
