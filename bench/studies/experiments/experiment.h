@@ -140,8 +140,8 @@ Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunC
 // Sets this reason for columns without any figure, unless they have one.
 void explain_empty_columns(std::string_view reason, ExperimentResult* result);
 
-// Puts the verdicts before the labels. Of a machine that was in use, whose `noise` says why, it takes all verdicts away;
-// it says so, unless the figures are of a model in virtual time.
+// Puts the verdicts before the labels. Of a machine that was in use, whose `noise` says why, it takes all verdicts
+// away; it says so, unless the figures are of a model in virtual time.
 void settle_verdicts(const std::string& noise, ExperimentResult* result);
 
 // The counts in `wanted` that are at most plan.threads_max, and threads_max itself.
