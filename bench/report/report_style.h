@@ -14,7 +14,7 @@ main{max-width:1160px;margin:0 auto;padding:28px 24px 48px}
 h1{font-size:27px;line-height:1.2;margin:0 0 4px;letter-spacing:-.01em}
 h1.chapter{font-size:24px;margin:56px 0 0;padding-top:10px;border-top:3px solid var(--faint)}
 h2{font-size:19px;margin:40px 0 4px}
-p{margin:4px 0 12px;max-width:80ch}.soft{color:var(--soft)}
+p{margin:4px 0 12px;max-width:80ch;overflow-wrap:anywhere}.soft{color:var(--soft)}
 .facts{display:flex;flex-wrap:wrap;gap:10px;margin:18px 0 0;padding:0;list-style:none}
 .facts li{background:var(--wash);border-radius:8px;padding:8px 14px}
 .facts b{display:block;font-size:17px;font-variant-numeric:tabular-nums}.facts span{color:var(--soft);font-size:12px}
@@ -25,7 +25,7 @@ border:1px solid var(--warn-edge);border-left-width:8px}
 figure{margin:0;padding:14px 14px 8px;background:var(--card);border:1px solid var(--faint);border-radius:10px;
 break-inside:avoid}
 th.wrap{white-space:normal;max-width:130px;overflow-wrap:break-word}
-.grid.one{grid-template-columns:1fr}figure.experiment svg{max-width:820px}
+.grid.one{grid-template-columns:1fr}figure.experiment{overflow-x:auto}figure.experiment svg{max-width:820px;min-width:600px}
 figure svg{display:block;width:100%;height:auto}
 figcaption{color:var(--soft);font-size:12px;margin-top:6px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 0;padding:0;list-style:none;font-size:13px}

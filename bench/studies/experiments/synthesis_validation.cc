@@ -21,7 +21,7 @@ constexpr uint64_t kRecords = 20'000, kRecordsOfTrial = 2'000;
 constexpr uint64_t kManyRecords = 1'000'000;  // of tables whose locks are as many as their records: RCuckoo's updates
 constexpr size_t kClientsOfTrial = 16;
 
-enum : size_t { kPoint, kLoad, kClients, kPublished, kModelled, kRatio, kPredicted };
+enum : size_t { kPoint, kSystem, kClients, kPublished, kModelled, kRatio, kPredicted };
 
 uint64_t records_of(const ExperimentPlan& plan, const ValidationPoint& point) {
   if (plan.asked.records) return *plan.asked.records;
@@ -60,7 +60,7 @@ void describe(const std::vector<ValidationPoint>& points, ExperimentResult* resu
     if (points[rows[0]].clients() == points[rows.back()].clients()) continue;  // by skew
     result->charts.push_back({.title = load_name(points[rows[0]]),
                               .axis = "clients",
-                              .curves = "load",
+                              .curves = "system",
                               .figure = "modelled",
                               .beside = "published",
                               .rows = rows});
@@ -71,7 +71,7 @@ Status run_validation(const ExperimentPlan& plan, ExperimentResult* result) {
   std::vector<ValidationPoint> points = validation_points();
   if (plan.is_trial()) std::erase_if(points, [](const auto& point) { return point.clients() > kClientsOfTrial; });
   result->columns = {{"point", ""},
-                     {"load", ""},
+                     {"system", ""},
                      {"clients", "clients"},
                      {"published", "Mop/s", true},
                      {"modelled", "Mop/s", true},
@@ -79,10 +79,10 @@ Status run_validation(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"predicted", "", false, {}, {"no", "yes"}}};
   for (const ValidationPoint& point : points) {
     Row& row = result->rows.emplace_back(result->columns.size());
-    std::vector<std::string>& loads = result->columns[kLoad].words;
-    if (loads.empty() || loads.back() != load_name(point)) loads.push_back(load_name(point));
+    std::vector<std::string>& names = result->columns[kSystem].words;
+    if (names.empty() || names.back() != point.load->system) names.emplace_back(point.load->system);
     row[kPoint] = static_cast<double>(result->columns[kPoint].words.size());
-    row[kLoad] = static_cast<double>(loads.size() - 1);
+    row[kSystem] = static_cast<double>(names.size() - 1);
     row[kClients] = static_cast<double>(point.clients());
     row[kPublished] = point.published;
     std::array<char, 32> alpha{};
@@ -114,7 +114,8 @@ Status run_validation(const ExperimentPlan& plan, ExperimentResult* result) {
       "Every published rate of these systems, and their code on the model. One figure of each system is fitted, at "
       "light "
       "load: the processor's time for a list; the rest is predicted. Predicted: within a quarter where nothing "
-      "collides, and within a factor of two where updates do. What is not predicted is a fault of the model.",
+      "collides, and within a factor of two where updates do. What is not predicted is a fault of the model. "
+      "In the charts published rates are dashed.",
       "Exponents are those at which the hottest of the records has the share that it has of 10^8. " +
           std::to_string(kRecords) +
           " records; RCuckoo's updates 1 M with --scale=paper, as few records have few locks."};
