@@ -25,7 +25,8 @@ border:1px solid var(--warn-edge);border-left-width:8px}
 figure{margin:0;padding:14px 14px 8px;background:var(--card);border:1px solid var(--faint);border-radius:10px;
 break-inside:avoid}
 th.wrap{white-space:normal;max-width:130px;overflow-wrap:break-word}
-.grid.one{grid-template-columns:1fr}figure.experiment{overflow-x:auto}figure.experiment svg{max-width:820px;min-width:600px}
+.grid.one{grid-template-columns:1fr}figure.experiment{overflow-x:auto}
+figure.experiment svg{max-width:820px;min-width:600px}
 figure svg{display:block;width:100%;height:auto}
 figcaption{color:var(--soft);font-size:12px;margin-top:6px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 0;padding:0;list-style:none;font-size:13px}

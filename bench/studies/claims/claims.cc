@@ -26,7 +26,8 @@ ClaimedFigure figure_of(const Json& json) {
   const Json& columns = json.at("column");
   if (columns.is_string()) figure.columns = {columns};
   if (columns.is_array()) figure.columns = columns.get<std::vector<std::string>>();
-  for (const auto& [column, cell] : json.value("row", Json::object()).items()) figure.row[column] = text_of(cell);
+  const Json row = json.value("row", Json::object());
+  for (const auto& [column, cell] : row.items()) figure.row[column] = text_of(cell);
   return figure;
 }
 

@@ -207,10 +207,14 @@ void add_row(const Json& experiment, size_t row, const std::string& row_name, st
 // The series' figure of each row that has one.
 std::vector<Bar> bars_of_series(const Json& experiment, size_t series, const std::vector<std::string>& names) {
   std::vector<Bar> bars;
+  const auto series_name = experiment.at("charted").at(series).get<std::string>();
   for (size_t row = 0; row < names.size(); ++row) {
-    const std::optional<double> value = figure_of(experiment.at("rows").at(row), experiment.at("charted").at(series));
+    const std::optional<double> value = figure_of(experiment.at("rows").at(row), series_name);
     if (!value) continue;
-    bars.push_back({.label = names[row], .colour = static_cast<int>(series), .value = value, .tip = names[row]});
+    bars.push_back({.label = names[row],
+                    .colour = static_cast<int>(series),
+                    .value = value,
+                    .tip = names[row] + ", " + series_name});
   }
   return bars;
 }
