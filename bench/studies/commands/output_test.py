@@ -230,7 +230,7 @@ class StudiesOutputTest(unittest.TestCase):
         self.assertGreater(len(judged["claims"]), 100)
         measured = [claim for claim in judged["claims"] if claim["measured"] is not None]
         self.assertEqual([claim["command"].split()[2] for claim in measured], ["log-packing"])
-        self.assertIn(measured[0]["outcome"], ("holds", "fails"))
+        self.assertIn(measured[0]["outcome"], ("holds", "fails", "not judged: noisy"))
         self.assertIn("not measured", {claim["outcome"] for claim in judged["claims"]})
         self.assertTrue(all(claim["outcome"] for claim in judged["claims"]), "a row without an outcome")
         self.assertIn(judged["title"], ended.stdout)

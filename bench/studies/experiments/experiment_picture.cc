@@ -29,10 +29,10 @@ constexpr double kGap = 20;  // between charts
 std::string key_of(size_t series) { return std::to_string(series + 1); }
 
 // The title of the horizontal axis: "threads" for the column `thread` in threads, "operations in flight" for that in
-// operations, "fill (%)" for another one.
+// operations, "fill (%)" for another one. A column whose name is no words is called by its unit.
 std::string axis_title(const Json& experiment, const std::string& column) {
   const auto unit = experiment.at("units").at(column).get<std::string>();
-  if (unit == column + "s") return unit;
+  if (unit == column + "s" || column.find('_') != std::string::npos) return unit;
   return unit.empty() || column.find(unit) != std::string::npos ? column : column + " (" + unit + ")";
 }
 
@@ -382,7 +382,9 @@ std::string lying_table(const Json& columns, const Json& units, const Json& rows
 std::string table(const Json& columns, const Json& units, const Json& rows) {
   constexpr size_t kColumnsMax = 10, kColumnsOfPart = 8;
   if (columns.size() <= kColumnsMax) return upright_table(columns, units, rows);
-  if (rows.size() <= kColumnsMax) return lying_table(columns, units, rows);
+  std::set<std::string> names;  // of the rows, which a lying table has nothing but the first column for
+  for (const Json& row : rows) names.insert(cell(row, columns.at(0)));
+  if (rows.size() <= kColumnsMax && names.size() == rows.size()) return lying_table(columns, units, rows);
   std::string out;
   for (size_t from = 1; from < columns.size(); from += kColumnsOfPart) {
     Json part = {columns.at(0)};
@@ -395,7 +397,7 @@ std::string table(const Json& columns, const Json& units, const Json& rows) {
 // True of labels that say what is not real about a figure, or why it is not judged.
 bool is_warning(const std::string& label) {
   for (const char* word :
-       {"EMULATED", "MODELLED", "SAMPLED", "SIMULATED", "NO NETWORK", "NOT JUDGED", "NOISY", "TRIAL"}) {
+       {"EMULATED", "MODELLED", "SAMPLED", "SIMULATED", "SOFTWARE", "NO NETWORK", "NOT JUDGED", "NOISY", "TRIAL"}) {
     if (label.find(word) != std::string::npos) return true;
   }
   return false;
