@@ -44,7 +44,7 @@ th.l,td.l{text-align:left}tr.first td{border-top:2px solid var(--faint)}td.bad{c
 .manifest{columns:2;column-gap:40px;margin:14px 0 0;font-size:13px}
 .manifest div{break-inside:avoid;padding:3px 0}.manifest dt{color:var(--soft);display:inline}
 .manifest dd{display:inline;margin:0 0 0 6px;overflow-wrap:anywhere}
-td.say{white-space:normal;min-width:70px;max-width:260px;overflow-wrap:anywhere}
+td.say{white-space:normal;min-width:96px;max-width:260px;overflow-wrap:break-word}
 @media(max-width:700px){.manifest{columns:1}}
 @media print{@page{margin:14mm}body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}
 main{padding:0;max-width:none}h2{break-after:avoid;margin-top:22px}.grid{grid-template-columns:1fr 1fr;gap:8px}

@@ -46,10 +46,10 @@ std::string line(const Json& row) {
   const auto reason = row.at("reason").get<std::string>();
   std::string expected = row.at("expected");
   if (const auto origin = row.at("origin").get<std::string>(); !origin.empty()) expected += " (published)";
-  return "<tr>" + cell(row.at("claim"), " class=\"l say\"") + cell(row.at("from"), " class=\"l say\"") +
+  return "<tr>" + cell(outcome, bad ? " class=\"l say bad\"" : " class=\"l say\"") +
+         cell(row.at("claim"), " class=\"l say\"") + cell(row.at("from"), " class=\"l say\"") +
          cell(row.at("command"), " class=\"l say\"") + cell(expected, " class=\"say\"") + cell(measured_text(row)) +
-         cell(outcome, bad ? " class=\"l say bad\"" : " class=\"l say\"") + cell(reason, " class=\"l say\"") +
-         "</tr>\n";
+         cell(reason, " class=\"l say\"") + "</tr>\n";
 }
 
 std::string section(const Json& json) {
@@ -62,8 +62,9 @@ std::string section(const Json& json) {
       "several rounds were taken. Undecided: the bound is within it. Modelled: in virtual time on "
       "modelled devices, which is no measurement. Published figures come from other hardware.</p>\n"
       "<div class=\"scroll\"><table class=\"claims\"><thead><tr>";
-  for (const char* head : {"claim", "from", "command"}) out += "<th class=\"l\">" + std::string(head) + "</th>";
-  out += "<th>expected</th><th>measured</th><th class=\"l\">outcome</th><th class=\"l\">why</th></tr></thead><tbody>\n";
+  for (const char* head : {"outcome", "claim", "from", "command"})
+    out += "<th class=\"l\">" + std::string(head) + "</th>";
+  out += "<th>expected</th><th>measured</th><th class=\"l\">why</th></tr></thead><tbody>\n";
   for (const Outcome shown : kShown) {
     for (const Json& row : json.at("claims")) {
       if (row.at("outcome") == outcome_name(shown)) out += line(row);

@@ -23,6 +23,7 @@ class PactreeSystem final : public System {
     const size_t frames = size.cache_bytes ? *size.cache_bytes / rivals::PageCache::kPageBytes : filled / 2;
     // Every client may hold two pages.
     pages_.frames = std::max(frames, rivals::PageCache::kFramesMin);
+    pages_.fault_ns = size.fault_ns;
   }
   [[nodiscard]] size_t fixed_bytes() const override { return pages_.node_bytes; }
   [[nodiscard]] size_t bytes() const override { return pages_.node_bytes; }

@@ -171,6 +171,7 @@ const std::vector<SystemEntry>& systems() {
       {.name = "PACTree-paging-like",
        .scans = true,
        .strings = false,
+       .faults = true,
        .list_cpu_ns = 900,
        .operation_cpu_ns = 900,
        .remark = "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "

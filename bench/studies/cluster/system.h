@@ -36,6 +36,7 @@ struct StoreSize {
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or the system's default
   size_t pools_per_node = 1;               // of a memory node; of Bonsai
   uint64_t stripe_unit_bytes = 0;          // of Bonsai; 0: not striped
+  uint64_t fault_ns = 0;                   // that a fault of paging takes beside the fabric; 0: as at user level
   size_t runs_max = 1;                     // clients are new in each run and leave the rests of their chunks
 };
 
@@ -84,6 +85,7 @@ struct SystemEntry {
   bool scans = false;
   bool narrow = false;           // records of 4 + 4 bytes only
   bool strings = true;           // keys other than integers are allowed
+  bool faults = false;           // uses StoreSize::fault_ns
   bool cache_sized = false;      // uses StoreSize::cache_bytes, however small it is
   double list_cpu_ns = 0;        // posting thread's time for a list: fitted to published rates at light load
   double operation_cpu_ns = 0;   // ... and for an operation, whether or not it posts one

@@ -276,6 +276,7 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                               .cache_bytes = options.cache_bytes,
                               .pools_per_node = options.pools_per_node,
                               .stripe_unit_bytes = options.stripe_unit_bytes,
+                              .fault_ns = options.fault_ns,
                               .runs_max = options.runs_max});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
                                         .seed = options.seed,

@@ -72,6 +72,7 @@ struct TrialOptions {
   bool opens_at_once = false;  // setup and shutdown of a system take no time and are not modelled
   rivals::Shape shape;
   std::optional<size_t> cache_bytes = {};  // StoreSize::cache_bytes
+  uint64_t fault_ns = 0;                   // StoreSize::fault_ns
 };
 
 // Thread-safety: one thread. Trials may run beside each other.

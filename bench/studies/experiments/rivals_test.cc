@@ -99,7 +99,8 @@ TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
 TEST_F(RivalExperiment, TuningNamesTheBestOfWhatWasTried) {
   const ExperimentResult tuned = run("synthesis-tuning");
   const size_t one = column(tuned, "1 coroutines"), eight = column(tuned, "8 coroutines"),
-               small = column(tuned, "cache 1 % of the data"), large = column(tuned, "cache 100 % of the data");
+               slow = column(tuned, "a fault of 35 us"), small = column(tuned, "cache 1 % of the data"),
+               large = column(tuned, "cache 100 % of the data");
   std::set<std::string> cells;
   for (const Row& row : tuned.rows) {
     const std::string cell = cell_text(tuned.columns[0], row[0]);
@@ -107,6 +108,10 @@ TEST_F(RivalExperiment, TuningNamesTheBestOfWhatWasTried) {
     size_t best = one;
     for (size_t at = one; at <= eight; ++at) best = *row[at] > *row[best] ? at : best;
     EXPECT_TRUE(says(tuned, "Best, " + cell + ": 6 threads x " + tuned.columns[best].name)) << cell;
+    EXPECT_EQ(row[slow].has_value(), cell.rfind("PACTree", 0) == 0) << cell << ": the others do not page";
+    if (row[slow]) {
+      EXPECT_LE(*row[slow], *row[column(tuned, "a fault of 5 us")] * 1.05) << cell;
+    }
     if (cell == "Sherman-like, C") {
       EXPECT_GT(*row[eight], *row[one]) << "one coroutine a thread waits most of the time";
       EXPECT_LT(*row[small], *row[large]) << "without the leaves' addresses it descends";

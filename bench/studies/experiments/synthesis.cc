@@ -169,6 +169,7 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
 
 constexpr std::array<size_t, 4> kDepths = {1, 2, 4, 8};
 constexpr std::array<double, 3> kCachePercents = {1, 10, 100};
+constexpr std::array<uint64_t, 2> kFaultsUs = {5, 35};  // about what the kernels of Fastswap and Infiniswap take
 
 // The best of the tried settings of a system for a workload, and its rate with the settings of the rest of the
 // synthesis.
@@ -204,6 +205,8 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
   for (const double percent : kCachePercents) {
     result->columns.push_back({"cache " + std::to_string(static_cast<int>(percent)) + " % of the data", "Mop/s"});
   }
+  const size_t first_fault = result->columns.size();
+  for (const uint64_t us : kFaultsUs) result->columns.push_back({"a fault of " + std::to_string(us) + " us", "Mop/s"});
   std::vector<std::string>& cells = result->columns[0].words;
   for (size_t system = 0; system < systems().size(); ++system) {
     for (const char letter : kSweptLetters) {
@@ -239,6 +242,11 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
       BONSAI_RETURN_IF_ERROR(measure_into(first_cache + i));
     }
     ground.cache_percent = 0;
+    for (size_t i = 0; i < kFaultsUs.size(); ++i) {
+      ground.fault_ns = kFaultsUs[i] * 1'000;
+      BONSAI_RETURN_IF_ERROR(measure_into(first_fault + i));
+    }
+    ground.fault_ns = 0;
     result->labels = labels(ground);
   }
   std::erase_if(result->rows, [&](const Row& row) { return !row[first_depth]; });  // systems that have no such setting
@@ -246,7 +254,9 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
       "Integers; as many coroutines a thread as the columns say. Caches: of the compute node, in bytes of keys and "
       "values, with 4 coroutines; without a figure where a system's cache has no size to set. Backoff: after each "
       "lost compare-and-swap a client waits at random for up to 1.7 us, twice that after the next in a row, up to "
-      "1,024 times; elsewhere nobody does. Bonsai and PACTree-paging-like lose none.");
+      "1,024 times; elsewhere nobody does. Bonsai and PACTree-paging-like lose none. A fault of PACTree-paging-like "
+      "costs what the "
+      "fabric does, as at user level; in two columns what kernels take besides.");
   for (const std::string& cell : cells) {
     const bool measured = std::any_of(result->rows.begin(), result->rows.end(),
                                       [&](const Row& row) { return cell_text(result->columns[0], row[0]) == cell; });

@@ -58,7 +58,8 @@ class Cells {
 
 bool can(size_t system, const Ground& ground) {
   const SystemEntry& entry = systems()[system];
-  return (entry.strings || ground.key_form == KeyForm::kFixed8) && (entry.cache_sized || !ground.cache_bytes());
+  return (entry.strings || ground.key_form == KeyForm::kFixed8) && (entry.cache_sized || !ground.cache_bytes()) &&
+         (entry.faults || ground.fault_ns == 0);
 }
 
 bool can(size_t system, char letter) { return letter != 'e' || systems()[system].scans; }
@@ -89,7 +90,8 @@ Status measure_system(const Ground& ground, size_t number, size_t system, Cells*
                                       .inserts_max = ground.records() / 4,
                                       .backoff_ns = ground.backoff_ns,
                                       .shape = ground.shape(),
-                                      .cache_bytes = ground.cache_bytes()},
+                                      .cache_bytes = ground.cache_bytes(),
+                                      .fault_ns = ground.fault_ns},
                                      &trial));
   for (const char letter : ground.letters) {
     BONSAI_RETURN_IF_ERROR(measure_cell(ground, number, system, letter, trial.get(), cells));

@@ -37,6 +37,7 @@ struct Ground {
   // The cache's share of the bytes of keys and values, for systems that use it; 0: as published.
   double cache_percent = 0;
   uint64_t backoff_ns = 0;                       // TrialOptions::backoff_ns
+  uint64_t fault_ns = 0;                         // TrialOptions::fault_ns; above 0: of systems that page alone
   std::string_view letters = kSynthesisLetters;  // the load first
   uint64_t sample = 50'000;                      // operations of a cell at full size
   bool settings = false;                         // settings of the systems differ, so each has stores of its own
