@@ -39,6 +39,7 @@ Status run_delete_range(const std::vector<std::string>& operands, ExitCode* exit
 Status run_count(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_stat(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_groups(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_scrub(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_check(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_checkpoint(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit);

@@ -87,6 +87,12 @@ constexpr std::string_view kGroupsText =
     "  bonsai groups --pool='rdma://a:7471/p|rdma://b:7471/p|rdma://c:7471/p'\n"
     "  bonsai groups --pool=shm://a/p              # what one node knows\n";
 
+constexpr std::string_view kScrubText =
+    "Opens the pool, compares all that the members of its replicated targets hold, and repairs what checks, or most "
+    "of\n"
+    "three members or more, say is damaged. An open store does this all the time. See docs/nodes.md, Groups.\n\n"
+    "  bonsai scrub --pool='rdma://a:7471/p|rdma://b:7471/p|rdma://c:7471/p'\n";
+
 constexpr std::string_view kCheckText =
     "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
     "damage is printed with its place and the keys that it may affect.\n\n"
@@ -193,6 +199,7 @@ std::span<const Command> all_commands() {
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"list", "PLACE", 1, 1, "list pools of a folder or node, and owners", kListText, place, run_list},
       {"groups", "", 0, 0, "show the members of replicated targets", kGroupsText, {"pool", "json"}, run_groups},
+      {"scrub", "", 0, 0, "compare and repair replicated targets", kScrubText, {"pool", "json"}, run_scrub},
       {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, checks, run_check},
       {"checkpoint",
        "NEW",

@@ -103,6 +103,11 @@ Json groups_json(const std::vector<GroupInfo>& groups) {
                     {"bytes", group.bytes},
                     {"epoch", group.epoch},
                     {"page", group.page},
+                    {"scrub_bytes_per_s", group.scrub_bytes_per_s},
+                    {"scrub_compared_bytes", group.scrub_compared_bytes},
+                    {"scrub_passes", group.scrub_passes},
+                    {"scrub_unsettled_bytes", group.scrub_unsettled_bytes},
+                    {"scrub_missed_bytes", group.scrub_missed_bytes},
                     {"members", members}});
     if (group.witness) json.back()["witness"] = member_json(*group.witness);
   }
@@ -232,6 +237,22 @@ Status run_groups(const std::vector<std::string>&, ExitCode*) {
   if (FLAGS_json) return print(dump({{"pool", path}, {"groups", groups_json(groups)}}));
   return print(groups.empty() ? path + ": no target of it is held by several nodes, as far as these know\n"
                               : groups_text(groups));
+}
+
+Status run_scrub(const std::vector<std::string>&, ExitCode*) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  options.scrub_bytes_per_s = 0;  // the pass that is asked for is enough
+  OpenPool pool;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  Status status = ScrubGroups(*pool.db);
+  const std::vector<GroupInfo> groups = GetGroups(*pool.db);
+  if (status.ok()) {
+    status = FLAGS_json ? print(dump({{"pool", FLAGS_pool}, {"groups", groups_json(groups)}}))
+                        : print(groups.empty() ? "no target is held by several nodes: there is nothing to compare\n"
+                                               : groups_text(groups));
+  }
+  return pool.close(std::move(status));
 }
 
 Status run_list(const std::vector<std::string>& operands, ExitCode*) {

@@ -328,11 +328,18 @@ TEST_F(Program, DoctorLooksAtAnotherRoot) {
   EXPECT_NE(result.out.find("/lib/modules/1.2.3-fake is missing"), std::string::npos) << result.out;
 }
 
+TEST_F(Program, ScrubNeedsNoGroups) {
+  ASSERT_EQ(run_program({"create", "--pool=" + folder_.file("p"), "--bytes=1M"}).exit_code, 0);
+  const ProgramResult result = run_program({"scrub", "--pool=" + folder_.file("p")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("nothing to compare"), std::string::npos) << result.out;
+}
+
 TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
-  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "delete-range", "stat", "groups",
+  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "delete-range", "stat", "groups", "scrub",
                            "check", "checkpoint", "salvage", "remove", "grow", "dump", "load", "plan", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});

@@ -412,6 +412,9 @@ TEST_F(Daemon, ShowsTheMembersOfAGroup) {
     ran = bonsai(command, {pool, "--json"});
     EXPECT_NE(ran.out.find("\"state\": \"in_sync\""), std::string::npos) << ran.out;
   }
+  const Ran scrubbed = bonsai("scrub", {pool});
+  EXPECT_EQ(scrubbed.exit_code, 0) << scrubbed.err;
+  EXPECT_NE(scrubbed.out.find("scrubbing: 1 pass"), std::string::npos) << scrubbed.out;
   EXPECT_NE(bonsai("groups", {"--pool=shm://n/a"}).out.find("\n  in sync  member 2\n"), std::string::npos);
   EXPECT_NE(bonsai("groups", {"--pool=shm://n/none"}).out.find("no target of it"), std::string::npos);
   EXPECT_EQ(bonsai("groups", {}).exit_code, 2);

@@ -92,4 +92,21 @@ uint64_t Index::dram_bytes(const Bnode& bnode) {
   return bytes;
 }
 
+base::Fence Index::visit_dnodes(const base::Fence& from,
+                                const std::function<void(const persist::Dnode&)>& visit) const {
+  const Bnode* const first = tree_.find(from.key());
+  for (std::vector<const Bnode*> left{first}; !left.empty();) {
+    const Base base = left.back()->base();
+    left.pop_back();
+    if (const persist::Dnode* dnode = base.dnode()) {
+      visit(*dnode);
+    } else if (const Bnode* residue = base.residue()) {
+      left.push_back(residue);
+    } else if (const Layer* layer = base.layer()) {
+      left.insert(left.end(), layer->olds.begin(), layer->olds.end());
+    }
+  }
+  return first->hi();
+}
+
 }  // namespace bonsai::index

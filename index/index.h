@@ -21,6 +21,7 @@
 #include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -166,6 +167,11 @@ class Index {
   [[nodiscard]] Refusal judge(const Condition& condition, const Lookup& now, uint64_t version) const;
   // Reads a key's value as of `at` (kLatest: now), and its version as Change::decide() gets it.
   void read_versioned(uint64_t at, Lookup* now, uint64_t* version);
+
+  // Calls visit() for each dnode that a read of a key of the bnode at `from` may come to. Returns where the next bnode
+  // begins. Requires: `from` is not infinite; a guard, which keeps the dnodes.
+  [[nodiscard]] base::Fence visit_dnodes(const base::Fence& from,
+                                         const std::function<void(const persist::Dnode&)>& visit) const;
 
   // ---- scans (read.cc)
 

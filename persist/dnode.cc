@@ -93,7 +93,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
     parts.greatest = keeps ? kept->parts_->greatest : "";
     for (auto& [i, view] : to_note) {
       const auto note = [&, i = i, &view = view] { return note_ends(view, entries_of(i), &parts); };
-      if (!reader->read_soundly(&view, note)) return refuse(Trouble::kDamaged);
+      if (!reader->read_soundly(&view, note)) return refuse(reader->not_mended());
     }
   }
   const Layout to = layout(runs);
@@ -106,7 +106,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, cons
   }
   for (auto& [i, view] : to_note) {
     const auto note = [&, i = i, &view = view] { return dnode->note_run(view, to.places[i], entries_of(i)); };
-    if (!reader->read_soundly(&view, note)) return refuse(Trouble::kDamaged);
+    if (!reader->read_soundly(&view, note)) return refuse(reader->not_mended());
   }
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;

@@ -122,7 +122,7 @@ class DnodeCursor {
   [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
   void await(uint64_t entries);
   void found_damage() {
-    if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
+    if (trouble_ == Trouble::kNone) trouble_ = reader_.not_mended();
   }
 
   static constexpr uint32_t kMoreMin = 64;

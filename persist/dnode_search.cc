@@ -136,7 +136,10 @@ RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, byt
 bool DnodeSearch::ends_elsewhere(Find* found, Entry* entry, RunReader* reader) {
   if (*found == Find::kDamaged) {
     const std::byte* const bytes = reader->mended(dnode_->desc(run_ - 1));
-    if (bytes == nullptr) return true;
+    if (bytes == nullptr) {
+      if (reader->not_mended() == Trouble::kUnavailable) *found = Find::kUnavailable;
+      return true;
+    }
     carried_[run_ - 1] = bytes_ = bytes;
     *found = check(entry);
   }

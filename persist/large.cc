@@ -32,16 +32,31 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
   return Status::OK();
 }
 
+bool LargeStore::is_sound(const LargeRef& ref, const std::byte* bytes) const {
+  const auto seed = base::low_bits<uint32_t>(place_seed(volume_, Addr::of_bits(ref.addr)));
+  return base::crc32c(bytes, ref.value_bytes, seed) == ref.crc;
+}
+
+bool LargeStore::mend(const LargeRef& ref) const {
+  const Addr addr = Addr::of_bits(ref.addr);
+  if (!volume_.contains(addr, ref.value_bytes)) return false;
+  scale::ReadBatch reads(volume_);
+  const auto passes = [&](const std::byte* of) { return is_sound(ref, of); };
+  bool is_known = true;
+  return scale::mended(volume_, addr, ref.value_bytes, passes, &reads, &is_known) != nullptr;
+}
+
 // Its bytes, verified, as long as `reads`.
 Trouble LargeStore::bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const {
   const Addr addr = Addr::of_bits(ref.addr);
   if (!volume_.contains(addr, ref.value_bytes)) return Trouble::kDamaged;
   *bytes = reads->issue(addr, ref.value_bytes);
   if (!reads->wait().ok()) return Trouble::kUnavailable;
-  const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
-  const auto is_sound = [&](const std::byte* of) { return base::crc32c(of, ref.value_bytes, seed) == ref.crc; };
-  if (!is_sound(*bytes)) *bytes = scale::mended(volume_, addr, ref.value_bytes, is_sound, reads);
-  return *bytes != nullptr ? Trouble::kNone : Trouble::kDamaged;
+  const auto passes = [&](const std::byte* of) { return is_sound(ref, of); };
+  if (passes(*bytes)) return Trouble::kNone;
+  bool is_known = true;
+  *bytes = scale::mended(volume_, addr, ref.value_bytes, passes, reads, &is_known);
+  return *bytes != nullptr ? Trouble::kNone : is_known ? Trouble::kDamaged : Trouble::kUnavailable;
 }
 
 Trouble LargeStore::verify(const LargeRef& ref) const {

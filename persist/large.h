@@ -36,12 +36,16 @@ class LargeStore {
   // Replaces *value by the value. kDamaged: it fails its checksum or bounds, and *value is unchanged.
   [[nodiscard]] Trouble read(const LargeRef& ref, std::string* value) const;
   [[nodiscard]] Trouble verify(const LargeRef& ref) const;
+  // Compares what the members of its target's group hold of it, and repairs what is damaged (scale/mend.h). False: none
+  // has it whole, or it has no group.
+  [[nodiscard]] bool mend(const LargeRef& ref) const;
   // Frees the space. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
   // Frees the space once no reader is left. Requires: new readers do not find the reference.
   void retire(const LargeRef& ref, base::EpochDomain& epochs);
 
  private:
+  [[nodiscard]] bool is_sound(const LargeRef& ref, const std::byte* bytes) const;
   [[nodiscard]] Trouble bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const;
 
   scale::Volume& volume_;

@@ -33,7 +33,8 @@ const std::byte* RunReader::parts(const RunDesc& run, std::span<const ByteRange>
 
 const std::byte* RunReader::mended(const RunDesc& run) {
   const auto is_sound = [&](const std::byte* bytes) { return RunView(bytes, run, volume_.identity()).verify(); };
-  const std::byte* const bytes = scale::mended(volume_, Addr::of_bits(run.addr), run.bytes, is_sound, &reads_);
+  const std::byte* const bytes =
+      scale::mended(volume_, Addr::of_bits(run.addr), run.bytes, is_sound, &reads_, &is_known_);
   if (bytes != nullptr && whole_ != nullptr) (*whole_)[{run.addr, run.birth}] = bytes;
   return bytes;
 }
@@ -63,7 +64,7 @@ Trouble read_entries(RunReader* reader, const RunDesc& desc, std::vector<Entry>*
     }
     return true;
   });
-  return is_sound ? Trouble::kNone : Trouble::kDamaged;
+  return is_sound ? Trouble::kNone : reader->not_mended();
 }
 
 }  // namespace bonsai::persist

@@ -59,6 +59,8 @@ class RunReader {
     }
     return true;
   }
+  // What a run is that could not be mended: damaged, or unavailable while a member that may have it is away.
+  [[nodiscard]] Trouble not_mended() const { return is_known_ ? Trouble::kDamaged : Trouble::kUnavailable; }
   // The bytes of a carried run that was requested as a whole; else null.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {
     return whole_ != nullptr ? find_whole(run) : nullptr;
@@ -105,6 +107,7 @@ class RunReader {
 
   const scale::Volume& volume_;
   scale::ReadBatch reads_;
+  bool is_known_ = true;          // that the last run that could not be mended is damaged
   std::unique_ptr<Whole> whole_;  // null until a run is carried
 };
 

@@ -146,8 +146,10 @@ struct LinkTarget {
   std::atomic<Group*> group{nullptr};        // null: a target alone
   std::atomic<uint64_t> reads_in_flight{0};  // bytes
   WrittenBlocks written;                     // while it joins
+  WrittenBlocks scrubbed;                    // while it is compared (scrubber.h)
   std::atomic<uint64_t> copied_bytes{0};     // of it, since it began to join
-  std::atomic<uint64_t> repaired_bytes{0};   // of it, by readers (mend.h)
+  std::atomic<uint64_t> repaired_bytes{0};   // of it, by readers (mend.h) and the scrubber
+  std::atomic<uint64_t> repairs{0};
 
   Leases* leases = nullptr;  // that its node's grants go to; null: none are kept, or not yet
 

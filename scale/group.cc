@@ -2,11 +2,13 @@
 #include "scale/group.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/probe.h"
 
 namespace bonsai::scale {
@@ -76,6 +78,13 @@ GroupInfo Group::info() const {
   }
   GroupInfo info = info_of(newest, "");
   info.bytes = setup_.bytes;
+  info.scrub_bytes_per_s = scrub_.bytes_per_s;
+  info.scrub_compared_bytes = scrub_.compared.load();
+  info.scrub_passes = scrub_.passes.load();
+  info.scrub_unsettled_bytes = scrub_.unsettled.load();
+  info.scrub_missed_bytes = scrub_.missed.load();
+  const uint64_t ended_ns = scrub_.ended_ns.load();
+  if (ended_ns != 0) info.scrub_ended_s_ago = (base::now_ns() - ended_ns) / base::kNsPerSecond;
   for (size_t i = 0; i < voters_.size(); ++i) {
     const LinkTarget& from = *voters_[i];
     GroupMember& to = i < members_ ? info.members[i] : *info.witness;
@@ -87,6 +96,16 @@ GroupInfo Group::info() const {
     if (to.state == MemberState::kAway || to.state == MemberState::kOut) to.failure = from.state.attempt().message();
   }
   return info;
+}
+
+// The first repair is told, then each that doubles their number: so there are 64 lines at most.
+void Group::note_repair(LinkTarget* member, uint64_t begin, uint64_t end, uint64_t bytes) const {
+  const uint64_t all_bytes = member->repaired_bytes.fetch_add(bytes) + bytes;
+  const uint64_t all = member->repairs.fetch_add(1) + 1;
+  if (!std::has_single_bit(all)) return;
+  tell(member->state.name() + " had damage between bytes " + std::to_string(begin) + " and " + std::to_string(end) +
+       ", which was repaired; " + std::to_string(all_bytes) + " bytes in " + std::to_string(all) +
+       (all == 1 ? " place" : " places") + " since the store was opened. If that goes on, replace its device");
 }
 
 void Group::tell(const std::string& text) const {
@@ -169,7 +188,7 @@ void Group::settle() {
     }
     member->state.note(TargetState::Event::kInForce);
     if ((in_force_ & only(i)) != 0) continue;
-    some_joined_ = true;
+    joins_.fetch_add(1);
     actions_.entered(member);
     came_in.hit();
     tell(member->state.name() + " is up to date; the store has " + std::to_string(membership::count(now)) +
@@ -262,7 +281,7 @@ Status Group::write_next_page() {
 
 void Group::note_equal() {
   const std::lock_guard lock(mutex_);
-  if (in_sync_.is_changing() || some_joined_) return;
+  if (in_sync_.is_changing() || joins() != 0) return;
   for (size_t i = 0; i < members_; ++i) {
     if ((in_sync_.members() & only(i)) == 0) continue;
     const std::lock_guard connecting(voters_[i]->connecting);

@@ -15,6 +15,7 @@
 #ifndef BONSAI_SCALE_GROUP_H_
 #define BONSAI_SCALE_GROUP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "scale/connection.h"
 #include "scale/group_page.h"
 #include "scale/membership/in_sync.h"
+#include "scale/scrub_state.h"
 
 namespace bonsai::scale {
 
@@ -80,6 +82,12 @@ class Group {
   // that were stored and never flushed, which the others do not have.
   void note_equal();
 
+  // Damage between these bytes of the member was repaired, so many bytes: counts it, and tells of it, ever more rarely.
+  void note_repair(LinkTarget* member, uint64_t begin, uint64_t end, uint64_t bytes) const;
+  // How often a member has joined.
+  [[nodiscard]] uint64_t joins() const { return joins_.load(); }
+  [[nodiscard]] ScrubState& scrub() { return scrub_; }
+
   // All members, by number.
   [[nodiscard]] Members members() const { return voters().first(members_); }
   // These, and the witness.
@@ -110,12 +118,13 @@ class Group {
   const size_t members_;  // how many of them
   const Setup setup_;
   const Actions actions_;
+  ScrubState scrub_;
+  std::atomic<uint64_t> joins_{0};
   mutable base::YieldingMutex mutex_{"link.group"};
   // Under mutex_.
   GroupPage page_;  // but self, in_sync and equal
   membership::InSync in_sync_;
   membership::MemberSet in_force_;  // that the last page in force names
-  bool some_joined_ = false;
   bool witness_is_in_ = false;  // its grants count
 };
 

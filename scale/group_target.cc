@@ -37,6 +37,7 @@ GroupTarget::GroupTarget(TargetName name, const TargetConfig& config, RemoteLink
 }
 
 GroupTarget::~GroupTarget() {
+  stop_scrubbing();
   if (group_ == nullptr || made_ != 0) return;
   link_->stop_joining(group_);
   group_->note_equal();
@@ -497,6 +498,7 @@ Status GroupTarget::complete() {
 }
 
 Status GroupTarget::remove() {
+  stop_scrubbing();
   medium_.reset();
   if (group_ != nullptr) link_->stop_joining(group_);
   group_ = nullptr;
@@ -508,6 +510,20 @@ Status GroupTarget::remove() {
     if (status.ok()) status = removed;
   }
   return status;
+}
+
+// A pool that is read alone has no group.
+Status GroupTarget::start_scrubbing(uint64_t bytes_per_s, ScrubJudge judge) {
+  if (group_ == nullptr) return Status::OK();
+  group_->scrub().bytes_per_s = bytes_per_s;
+  group_->scrub().judge = std::move(judge);
+  BONSAI_RETURN_IF_ERROR(link_->start_scrubbing(group_));
+  is_scrubbed_ = true;
+  return Status::OK();
+}
+
+void GroupTarget::stop_scrubbing() {
+  if (std::exchange(is_scrubbed_, false)) link_->stop_scrubbing(group_);
 }
 
 void GroupTarget::add_group(std::vector<GroupInfo>* groups) const {

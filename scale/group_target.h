@@ -57,6 +57,9 @@ class GroupTarget final : public Target {
   Status complete() override;
   Status remove() override;
   Status describe(std::string* text) override;
+  Status start_scrubbing(uint64_t bytes_per_s, ScrubJudge judge) override;
+  void stop_scrubbing() override;
+  Status scrub_now() override { return link_->scrub_now(group_); }
   void add_group(std::vector<GroupInfo>* groups) const override;
   Status look_at_group(std::vector<GroupInfo>* groups) override;
 
@@ -107,6 +110,7 @@ class GroupTarget final : public Target {
   uint64_t epoch_ = 0;              // of all members
   uint64_t bytes_ = 0, bytes_before_ = 0;
   Group* group_ = nullptr;  // once it is used
+  bool is_scrubbed_ = false;
   std::unique_ptr<RemoteMedium> medium_;
 };
 

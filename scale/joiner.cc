@@ -48,57 +48,25 @@ Status Joiner::start() {
 }
 
 void Joiner::stop() {
-  over_.store(true);
-  woken_.signal();
+  rounds_.end();
   thread_.join();
-}
-
-void Joiner::add(Group* group) {
-  const std::lock_guard lock(mutex_);
-  groups_.push_back(group);
 }
 
 void Joiner::run() {
   bool some_are_out = true;
-  while (!over_.load()) {
-    static_cast<void>(woken_.wait_for(some_are_out ? kPauseMsMin : kIdleMs));
+  while (!rounds_.has_ended()) {
+    rounds_.await(some_are_out ? kPauseMsMin : kIdleMs);
     some_are_out = look_for_members();
   }
-}
-
-void Joiner::remove(Group* group) {
-  for (base::BoundedWait wait("link.leaves_group", base::kUnboundedMs);; wait.pause()) {
-    {
-      const std::lock_guard lock(mutex_);
-      std::erase(groups_, group);
-      leaves_current_ = current_ == group;
-      if (!leaves_current_) return;
-    }
-    static_cast<void>(wait.expired());
-  }
-}
-
-// The group of that number becomes the current one; null: there is none.
-Group* Joiner::next_group(size_t number) {
-  const std::lock_guard lock(mutex_);
-  leaves_current_ = false;
-  return current_ = number < groups_.size() ? groups_[number] : nullptr;
-}
-
-// The current group is not to be worked on any more.
-bool Joiner::is_over() {
-  if (over_.load()) return true;
-  const std::lock_guard lock(mutex_);
-  return leaves_current_;
 }
 
 // False: no member is out.
 bool Joiner::look_for_members() {
   bool some_are_out = false;
   size_t number = 0;
-  while (Group* const group = next_group(number++)) {
+  while (Group* const group = rounds_.next(number++)) {
     for (LinkTarget* const member : group->voters()) {
-      if (is_over() || !member->state.is_out()) continue;
+      if (rounds_.is_over() || !member->state.is_out()) continue;
       some_are_out = true;
       try_to_join(group, member);
     }
@@ -117,7 +85,7 @@ void Joiner::try_to_join(Group* group, LinkTarget* member) {
   }
   abandon(member);
   member->state.note_attempt(status);
-  if (is_over()) return;
+  if (rounds_.is_over()) return;
   join_failed.hit();
   attempts.pause_ms = std::clamp(2 * attempts.pause_ms, kPauseMsMin, kPauseMsMax);
   attempts.due_ns = base::now_ns() + attempts.pause_ms * base::kNsPerMs;
@@ -219,7 +187,7 @@ Status Joiner::copy_window(Group* group, LinkTarget* member, Window* window) {
       return Status::Unavailable("updates from before " + member->state.name() + " joined have not ended yet");
     }
     BONSAI_RETURN_IF_ERROR(copy_once(group, member, blocks_max, window));
-    if (!writes_.await_member(member, member_ms_) || is_over()) return gone(member);
+    if (!writes_.await_member(member, member_ms_) || rounds_.is_over()) return gone(member);
     if (window->left != 0) block_written.hit();
     pause_after(begin_ns);
   }
@@ -293,7 +261,7 @@ Status Joiner::enter(Group* group, LinkTarget* member) {
   for (base::BoundedWait wait("group.enter", base::kUnboundedMs);; wait.pause()) {
     const Status status = group->enter(member);
     if (status.ok()) return status;
-    if (is_over() || member->state.is_out()) return status;
+    if (rounds_.is_over() || member->state.is_out()) return status;
     static_cast<void>(wait.expired());
   }
 }

@@ -17,11 +17,9 @@
 #ifndef BONSAI_SCALE_JOINER_H_
 #define BONSAI_SCALE_JOINER_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,6 +27,7 @@
 #include "bonsai/status.h"
 #include "scale/connector.h"
 #include "scale/group.h"
+#include "scale/group_rounds.h"
 #include "scale/read_lanes.h"
 #include "scale/write_lanes.h"
 
@@ -53,11 +52,11 @@ class Joiner {
   // Returns when no member is worked on.
   void stop();
   // From now on the group's members join. It outlives stop(), or remove().
-  void add(Group* group);
+  void add(Group* group) { rounds_.add(group); }
   // Returns when no member of the group is worked on. None joins any more.
-  void remove(Group* group);
+  void remove(Group* group) { rounds_.remove(group); }
   // A member is out since just now.
-  void wake() { woken_.signal(); }
+  void wake() { rounds_.wake(); }
 
  private:
   // Of one member.
@@ -67,8 +66,6 @@ class Joiner {
   };
   void run();
   bool look_for_members();
-  Group* next_group(size_t number);
-  [[nodiscard]] bool is_over();
   void try_to_join(Group* group, LinkTarget* member);
   Status join(Group* group, LinkTarget* member);
   Status connect(Group* group, LinkTarget* member, bool* is_new);
@@ -99,14 +96,9 @@ class Joiner {
   ReadLanes& reads_;
   const uint64_t member_ms_;
   const Complete complete_;
-  std::mutex mutex_;
-  std::vector<Group*> groups_;                // under mutex_
-  Group* current_ = nullptr;                  // under mutex_: whose members are worked on
-  bool leaves_current_ = false;               // under mutex_: remove() waits for it
+  GroupRounds rounds_;
   std::map<LinkTarget*, Attempts> attempts_;  // the thread's
   uint64_t worked_ns_ = 0;                    // without a pause for it yet; the thread's
-  std::atomic<bool> over_{false};
-  base::Event woken_;
   base::Thread thread_;
 };
 

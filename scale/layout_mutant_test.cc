@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of layouts and of read-repair can fail: each rule of a layout, of a volume that has one, and of repair is
-// left out in a run of this program's tests of its own, which must notice it.
+// The tests of layouts, of read-repair and of scrubbing can fail: each rule of a layout, of a volume that has one, and
+// of repair is left out in a run of this program's tests of its own, which must notice it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -52,8 +52,16 @@ TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
              {kFirstTrusted, "what most members hold is sound", "Mend.*-*IsOut*"},
              {kNotCombined, "members are not put together", "Mend.*-*IsOut*"},
              {kSoundRepaired, "a sound member is repaired", "Mend.*-*IsOut*"},
-             {kNotRepaired, "the damage stays", "Mend.*-*IsOut*"}};
-  EXPECT_EQ(run_without(0, "Layout.*:*StripedVolume*:Mend.*-*IsOut*"), 0) << "with all rules";
+             {kNotRepaired, "the damage stays", "Mend.*-*IsOut*"},
+             {kAwayIsDamaged, "what a member that is away may have is damaged", "Mend.WhileASound*"},
+             {kScrubComparesNothing, "what members hold is not compared", "Scrub.Damage*"},
+             {kScrubWrittenDiffers, "what is written meanwhile is damage", "Scrub.WhatIsWritten*"},
+             {kScrubRepairsWritten, "a repair replaces newer bytes", "Scrub.ARepair*"},
+             {kScrubTrustsFewest, "the damage is copied", "Scrub.Damage*"},
+             {kScrubIgnoresMemory, "most members decide against memory", "Scrub.ThisNodes*"},
+             {kScrubIgnoresVerdict, "most members decide against a check", "Scrub.ACheck*"},
+             {kScrubTrustsAnyOfTwo, "one of two members is right", "Scrub.OfTwo*"}};
+  EXPECT_EQ(run_without(0, "Layout.*:*StripedVolume*:Mend.*:Scrub.*-*IsOut*:*Alone*"), 0) << "with all rules";
   uint64_t noticed = 0;
   for (const auto& [rule, name, tests] : all) {
     const bool failed = run_without(rule, tests) != 0;

@@ -5,83 +5,31 @@
 #include <cstring>
 #include <vector>
 
-#include "base/nvm/medium.h"
+#include "scale/member_copies.h"
 #include "scale/remote_medium.h"
 
 namespace bonsai::scale {
 namespace {
 
-constexpr size_t kNotRead = SIZE_MAX;
-
-// Bytes [begin, begin + bytes) of the whole, on one target, where its members differ.
-struct Block {
-  uint64_t begin, bytes;
-  std::vector<const std::byte*> versions;  // what they hold, each once; what most of them hold comes first
-  std::vector<size_t> of_member;           // the version of each, by number; kNotRead
-};
-
 // Bytes [done, done + bytes) of the whole, which are one piece of a target.
 struct Piece {
+  size_t target;
   RemoteMedium* medium;
   uint64_t offset, done, bytes;
-  std::vector<base::FarReads::Memory> copies = {};  // by member; null: it was not read
-  std::vector<Block> differing = {};
+  MemberCopies copies = {};
+  std::vector<DifferingBlock> differing = {};  // of the whole
 };
 
 // Its pieces; none if one is not of a group.
 std::vector<Piece> pieces_of(const Volume& volume, Addr addr, uint64_t n) {
   std::vector<Piece> pieces;
   volume.layout().each_piece(addr, n, [&](Addr place, uint64_t done, uint64_t bytes) {
-    pieces.push_back({dynamic_cast<RemoteMedium*>(volume.far(place.target())), place.offset(), done, bytes});
+    pieces.push_back(
+        {place.target(), dynamic_cast<RemoteMedium*>(volume.far(place.target())), place.offset(), done, bytes});
   });
   const auto is_alone = [](const Piece& piece) { return piece.medium == nullptr || piece.medium->members() < 2; };
   if (std::any_of(pieces.begin(), pieces.end(), is_alone)) pieces.clear();
   return pieces;
-}
-
-Block block_at(const Piece& piece, uint64_t at, uint64_t n) {
-  Block block{piece.done + at, n, {}, {}};
-  std::vector<size_t> count;
-  for (const auto& copy : piece.copies) {
-    block.of_member.push_back(kNotRead);
-    if (copy == nullptr) continue;
-    const std::byte* const bytes = copy.get() + at;
-    const auto same = std::find_if(block.versions.begin(), block.versions.end(),
-                                   [&](const std::byte* other) { return std::memcmp(other, bytes, n) == 0; });
-    const auto version = static_cast<size_t>(same - block.versions.begin());
-    if (same == block.versions.end()) {
-      block.versions.push_back(bytes);
-      count.push_back(0);
-    }
-    ++count[version];
-    block.of_member.back() = version;
-  }
-  const auto most = static_cast<size_t>(std::max_element(count.begin(), count.end()) - count.begin());
-  if (most == 0) return block;
-  std::swap(block.versions[0], block.versions[most]);
-  for (size_t& version : block.of_member) {
-    version = version == 0 ? most : version == most ? 0 : version;
-  }
-  return block;
-}
-
-// Neighbours in which the same members differ are one block.
-void find_differing(Piece* piece) {
-  std::vector<Block>& found = piece->differing;
-  for (uint64_t at = 0; at < piece->bytes;) {
-    constexpr uint64_t kBytes = base::kMediaBlockBytes;
-    const uint64_t n = std::min(piece->bytes - at, kBytes - (piece->offset + at) % kBytes);
-    Block block = block_at(*piece, at, n);
-    at += n;
-    if (block.versions.size() < 2) continue;
-    const bool goes_on = !found.empty() && found.back().begin + found.back().bytes == block.begin &&
-                         found.back().of_member == block.of_member;
-    if (goes_on) {
-      found.back().bytes += n;
-    } else {
-      found.push_back(std::move(block));
-    }
-  }
 }
 
 // False: no member could be read.
@@ -91,14 +39,15 @@ bool read(Piece* piece, std::byte* to) {
       std::find_if(piece->copies.begin(), piece->copies.end(), [](const auto& copy) { return copy != nullptr; });
   if (first == piece->copies.end()) return false;
   std::memcpy(to + piece->done, first->get(), piece->bytes);
-  find_differing(piece);
+  piece->differing = differing_blocks(piece->copies, piece->offset, piece->bytes, /*together=*/true);
+  for (DifferingBlock& block : piece->differing) block.begin += piece->done;
   return true;
 }
 
 // Tries versions of the blocks at `to`, where the rest is there already.
 class Trial {
  public:
-  Trial(std::vector<const Block*> blocks, const std::function<bool(const std::byte*)>& is_sound, std::byte* to)
+  Trial(std::vector<const DifferingBlock*> blocks, const std::function<bool(const std::byte*)>& is_sound, std::byte* to)
       : blocks_(std::move(blocks)), is_sound_(is_sound), to_(to), chosen_(blocks_.size()) {}
 
   bool find_sound(size_t members) {
@@ -106,7 +55,8 @@ class Trial {
     if (is_sound_(to_)) return true;
     for (size_t member = 0; member < members; ++member) {
       for (size_t i = 0; i < blocks_.size(); ++i) {
-        const bool has_one = member < blocks_[i]->of_member.size() && blocks_[i]->of_member[member] != kNotRead;
+        const bool has_one =
+            member < blocks_[i]->of_member.size() && blocks_[i]->of_member[member] != DifferingBlock::kNotRead;
         choose(i, has_one ? blocks_[i]->of_member[member] : 0);
       }
       if (is_sound_(to_)) return true;
@@ -132,7 +82,7 @@ class Trial {
     return false;
   }
 
-  const std::vector<const Block*> blocks_;
+  const std::vector<const DifferingBlock*> blocks_;
   const std::function<bool(const std::byte*)>& is_sound_;
   std::byte* const to_;
   std::vector<size_t> chosen_;  // versions, by block
@@ -141,8 +91,8 @@ class Trial {
 void repair(const Piece& piece, const std::byte* sound) {
   for (size_t member = 0; member < piece.copies.size(); ++member) {
     std::vector<RemoteMedium::Repair> repairs;
-    for (const Block& block : piece.differing) {
-      if (block.of_member[member] == kNotRead) continue;
+    for (const DifferingBlock& block : piece.differing) {
+      if (block.of_member[member] == DifferingBlock::kNotRead) continue;
       const std::byte* const held = block.versions[block.of_member[member]];
       const std::byte* const right = sound + block.begin;
       if (std::memcmp(held, right, block.bytes) == 0) continue;
@@ -152,23 +102,44 @@ void repair(const Piece& piece, const std::byte* sound) {
   }
 }
 
+// Puts them together.
+bool find_sound(std::vector<Piece>* pieces, const std::function<bool(const std::byte*)>& is_sound, std::byte* to) {
+  size_t members = 0;
+  bool were_read = true;
+  std::vector<const DifferingBlock*> differing;
+  for (Piece& piece : *pieces) {
+    were_read = read(&piece, to) && were_read;
+    members = std::max(members, piece.copies.size());
+    for (const DifferingBlock& block : piece.differing) differing.push_back(&block);
+  }
+  return were_read && Trial(std::move(differing), is_sound, to).find_sound(members);
+}
+
+// Whether a member was not read that may have the bytes. Keeps the reason as the volume's.
+bool some_are_away(const Volume& volume, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    for (size_t member = 0; member < piece.copies.size(); ++member) {
+      if (piece.copies[member] != nullptr || !piece.medium->is_in_sync(member)) continue;
+      static_cast<void>(volume.note_lost(
+          piece.target, Status::Unavailable("the members that answer have damaged bytes there, and another does not")));
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::byte* mended(const Volume& volume, Addr addr, uint64_t n,
-                        const std::function<bool(const std::byte*)>& is_sound, ReadBatch* reads) {
+                        const std::function<bool(const std::byte*)>& is_sound, ReadBatch* reads, bool* is_known) {
   std::vector<Piece> pieces = pieces_of(volume, addr, n);
-  if (pieces.empty()) return nullptr;
   auto* const to = const_cast<std::byte*>(reads->place(addr, n));  // carried, and the batch's own
-  size_t members = 0;
-  std::vector<const Block*> differing;
-  for (Piece& piece : pieces) {
-    if (!read(&piece, to)) return nullptr;
-    members = std::max(members, piece.copies.size());
-    for (const Block& block : piece.differing) differing.push_back(&block);
+  const bool is_found = !pieces.empty() && find_sound(&pieces, is_sound, to);
+  for (const Piece& piece : pieces) {
+    if (is_found) repair(piece, to);
   }
-  if (!Trial(std::move(differing), is_sound, to).find_sound(members)) return nullptr;
-  for (const Piece& piece : pieces) repair(piece, to);
-  return to;
+  *is_known = is_found || !some_are_away(volume, pieces);
+  return is_found ? to : nullptr;
 }
 
 }  // namespace bonsai::scale

@@ -22,11 +22,13 @@ namespace bonsai::scale {
 // as kMendTriesMax: so members that are damaged in different places are all repaired. Members that hold something else
 // get the sound bytes; that is counted and told of (Group). A repair that fails is no error: the next reader finds the
 // damage again. Null: no combination is sound, or some of the bytes cannot be read of any member now, or the target is
-// no group.
+// no group. *is_known is false then if a member that the page in force names was not read: it may have them, so they
+// are not known to be damaged.
 // Requires: the bytes do not change, and their place gets no other use meanwhile, as inside a guard that keeps their
 // owner; they were durable on all members; `reads` has issued nothing that was not waited for. Lets siblings run.
 [[nodiscard]] const std::byte* mended(const Volume& volume, Addr addr, uint64_t n,
-                                      const std::function<bool(const std::byte*)>& is_sound, ReadBatch* reads);
+                                      const std::function<bool(const std::byte*)>& is_sound, ReadBatch* reads,
+                                      bool* is_known);
 
 // So many bytes strings are checked at most: a check of 32 bits takes one of 2^24 damages for sound then.
 inline constexpr uint64_t kMendTriesMax = 256;

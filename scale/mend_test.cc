@@ -30,10 +30,11 @@ class Mend : public ::testing::Test {
   static constexpr uint64_t kAt = kMendPoolBytes / 2 + 300;  // in the middle of a block
 
   // Writes the bytes to pools of these names, each of which is a group of all nodes, or is on the first node alone.
-  void make(const std::vector<std::string>& pools, bool alone = false, uint64_t member_ms = 60'000) {
+  void make(const std::vector<std::string>& pools, bool alone = false, uint64_t member_ms = 60'000,
+            uint64_t limit_ms = 20'000) {
     TargetConfig config;
     config.first_bytes = 2 * base::kPageBytes;
-    config.limit_ms = 20'000;
+    config.limit_ms = limit_ms;
     config.member_ms = member_ms;  // at first nobody is late
     config.note = [this](const std::string& text) {
       const std::lock_guard lock(mutex_);
@@ -88,7 +89,7 @@ class Mend : public ::testing::Test {
     ReadBatch reads(*volume_);
     const uint32_t crc = base::crc32c(bytes_.data(), bytes_.size(), 1);
     const auto is_sound = [&](const std::byte* found) { return base::crc32c(found, bytes_.size(), 1) == crc; };
-    const std::byte* const found = mended(*volume_, Addr(0, kAt), bytes_.size(), is_sound, &reads);
+    const std::byte* const found = mended(*volume_, Addr(0, kAt), bytes_.size(), is_sound, &reads, &is_known_);
     EXPECT_TRUE(found == nullptr || std::memcmp(found, bytes_.data(), bytes_.size()) == 0);
     return found != nullptr;
   }
@@ -110,6 +111,7 @@ class Mend : public ::testing::Test {
   std::vector<std::string> pools_;
   std::mutex mutex_;
   int told_ = 0;
+  bool is_known_ = false;  // of the last mend()
   std::unique_ptr<Targets> targets_;
   std::unique_ptr<VolumeOf<base::HookedMedium>> volume_;
 };
@@ -167,6 +169,7 @@ TEST_F(Mend, WhatAllHaveDamagedIsRefusedAndStays) {
     before.push_back(held(member));
   }
   EXPECT_FALSE(mend());
+  EXPECT_TRUE(is_known_);
   for (size_t member = 0; member < kMembers; ++member) EXPECT_TRUE(held(member) == before[member]);
   EXPECT_EQ(repaired(), std::vector<uint64_t>(kMembers, 0));
   EXPECT_EQ(told(), 0);
@@ -183,7 +186,23 @@ TEST_F(Mend, AMemberThatIsOutIsNotAsked) {
   flip(0, 2'000);
   flip(1, 2'000);
   EXPECT_FALSE(mend()) << "only the third has them whole";
+  EXPECT_TRUE(is_known_) << "it is made equal to the others when it is back";
   nodes_[2].start();
+}
+
+// Nobody knows what it has: the page names it.
+TEST_F(Mend, WhileASoundMemberIsAwayNothingIsKnownToBeDamaged) {
+  make({"p"}, /*alone=*/false, /*member_ms=*/60'000, /*limit_ms=*/2'000);
+  nodes_[2].end();
+  flip(0, 2'000);
+  flip(1, 2'000);
+  EXPECT_FALSE(mend());
+  EXPECT_FALSE(is_known_);
+  EXPECT_TRUE(volume_->unavailable().IsUnavailable());
+  nodes_[2].start();
+  for (base::BoundedWait wait("test.mend", 60'000); !mend() && !wait.expired(); wait.pause()) EXPECT_FALSE(is_known_);
+  EXPECT_TRUE(is_known_);
+  expect_all_whole();
 }
 
 TEST_F(Mend, StripedBytesComeFromWhicheverMembersHaveThem) {

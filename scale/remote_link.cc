@@ -37,6 +37,7 @@ Status RemoteLink::start() {
 }
 
 RemoteLink::~RemoteLink() {
+  if (scrubber_) scrubber_->stop();
   if (joiner_) joiner_->stop();
   if (keeper_) keeper_->stop();
   close_all();
@@ -219,6 +220,19 @@ Status RemoteLink::make_group(std::vector<LinkTarget*> voters, const VersionedPa
 
 void RemoteLink::stop_joining(Group* group) {
   if (joiner_) joiner_->remove(group);
+}
+
+Status RemoteLink::start_scrubbing(Group* group) {
+  if (!scrubber_) {
+    scrubber_.emplace(&*writes_, &*reads_, member_ms());
+    BONSAI_RETURN_IF_ERROR(scrubber_->start());
+  }
+  scrubber_->add(group);
+  return Status::OK();
+}
+
+void RemoteLink::stop_scrubbing(Group* group) {
+  if (scrubber_) scrubber_->remove(group);
 }
 
 void RemoteLink::close_all() {

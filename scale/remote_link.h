@@ -38,6 +38,7 @@
 #include "scale/pool_requests.h"
 #include "scale/read_lanes.h"
 #include "scale/registered_pool.h"
+#include "scale/scrubber.h"
 #include "scale/target_name.h"
 #include "scale/write_lanes.h"
 
@@ -85,6 +86,12 @@ class RemoteLink {
                     std::function<void(const std::string& text)> note, Group** group);
   // No member of the group joins any more when it returns.
   void stop_joining(Group* group);
+  // From now on the group is scrubbed, as its ScrubState says (scrubber.h). Errors: NoSpace (no thread).
+  Status start_scrubbing(Group* group);
+  // It is not scrubbed any more when it returns. No effect if it is not.
+  void stop_scrubbing(Group* group);
+  // Scrubber::scrub_now().
+  Status scrub_now(Group* group) { return scrubber_->scrub_now(group); }
   // Gives the pool back.
   Status give_back(size_t target) { return release(target, PoolOp::kLeave); }
   // Gives the pool back and removes it from its node.
@@ -142,6 +149,7 @@ class RemoteLink {
   std::vector<std::unique_ptr<Group>> groups_;        // likewise
   std::optional<LeaseKeeper> keeper_;                 // its threads end before the targets
   std::optional<Joiner> joiner_;                      // likewise, and before the groups
+  std::optional<Scrubber> scrubber_;                  // likewise
   // Targets whose requests to open were not answered in time. A later answer may come over another target's connection,
   // which would end if the answer found no memory.
   std::vector<std::unique_ptr<LinkTarget>> given_up_;

@@ -65,22 +65,6 @@ Status RemoteMedium::health() const {
   return Status::OK();
 }
 
-std::vector<RemoteMedium::Memory> RemoteMedium::read_each(uint64_t offset, uint64_t n) {
-  std::vector<Memory> copies(members_.size());
-  std::vector<uint64_t> tickets(members_.size());
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if (!members_[i]->state.takes_reads()) continue;
-    copies[i] = reads_.memory(n);
-    const Piece all{offset, copies[i].get(), n};
-    tickets[i] = reads_.begin(members_[i], {&all, 1}, copies[i]);
-  }
-  base::BoundedWait wait("members that are asked for damaged bytes", limit_ms_);
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if (copies[i] != nullptr && !await_read(&reads_, tickets[i], &wait).ok()) copies[i].reset();
-  }
-  return copies;
-}
-
 void RemoteMedium::repair(size_t member, std::span<const Repair> repairs) {
   LinkTarget* const to = members_[member];
   uint64_t bytes = 0;
@@ -89,12 +73,9 @@ void RemoteMedium::repair(size_t member, std::span<const Repair> repairs) {
     bytes += each.n;
   }
   if (!writes_.fence(to->alone()) || !to->state.takes_reads()) return;
-  to->repaired_bytes.fetch_add(bytes);
-  const Group* const group = to->group.load(std::memory_order_acquire);
+  Group* const group = to->group.load(std::memory_order_acquire);
   if (group == nullptr) return;
-  group->tell(to->state.name() + " had damage between bytes " + std::to_string(repairs.front().offset) + " and " +
-              std::to_string(repairs.back().offset + repairs.back().n) + "; " + std::to_string(bytes) +
-              " bytes were repaired from other members");
+  group->note_repair(to, repairs.front().offset, repairs.back().offset + repairs.back().n, bytes);
 }
 
 // A range whose earlier read failed is open, and is read again.

@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/nvm/medium.h"
 #include "bonsai/status.h"
+#include "scale/member_copies.h"
 #include "scale/mirror.h"
 #include "scale/remote_link.h"
 
@@ -68,7 +69,11 @@ class RemoteMedium final : public base::HookedMedium, public base::FarReads {
   // For read-repair (mend.h), by number of the member.
   [[nodiscard]] size_t members() const { return members_.size(); }
   // What each member holds there; null: it is not in sync, or cannot be read.
-  [[nodiscard]] std::vector<Memory> read_each(uint64_t offset, uint64_t n);
+  [[nodiscard]] MemberCopies read_each(uint64_t offset, uint64_t n) {
+    return read_copies(&reads_, members_, offset, n, limit_ms_);
+  }
+  // Whether the page in force names it.
+  [[nodiscard]] bool is_in_sync(size_t member) const { return members_[member]->state.is_in_page(); }
   struct Repair {
     uint64_t offset;
     const std::byte* bytes;

@@ -141,6 +141,24 @@ std::vector<GroupInfo> Targets::groups() const {
   return groups;
 }
 
+Status Targets::start_scrubbing(uint64_t bytes_per_s, const Judge& judge) const {
+  for (size_t i = 0; i < size(); ++i) {
+    ScrubJudge of_target;
+    if (judge) of_target = [judge, i](std::span<ScrubBlock> blocks) { judge(i, blocks); };
+    BONSAI_RETURN_IF_ERROR(targets_[i]->start_scrubbing(bytes_per_s, std::move(of_target)));
+  }
+  return Status::OK();
+}
+
+void Targets::stop_scrubbing() const {
+  for (const auto& target : targets_) target->stop_scrubbing();
+}
+
+Status Targets::scrub_now() const {
+  for (const auto& target : targets_) BONSAI_RETURN_IF_ERROR(target->scrub_now());
+  return Status::OK();
+}
+
 bool Targets::emulated() const {
   return std::any_of(begin(), end(), [](const auto& target) { return target->emulated(); });
 }

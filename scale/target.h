@@ -28,6 +28,7 @@
 #include "bonsai/status.h"
 #include "rdma/traffic.h"
 #include "scale/remote_links.h"
+#include "scale/scrub_state.h"
 #include "scale/target_name.h"
 #include "scale/volume.h"
 
@@ -113,6 +114,14 @@ class Target {
   // Errors: those of base::describe_medium() and of exists().
   virtual Status describe(std::string* text) = 0;
 
+  // Compares its members from now on, if it is a target of several (scrubber.h): as many bytes of each a second, or 0:
+  // only in scrub_now(). `judge` may be called until stop_scrubbing() returns. Requires: created or open. Errors:
+  // NoSpace (no thread).
+  virtual Status start_scrubbing(uint64_t, ScrubJudge) { return Status::OK(); }
+  virtual void stop_scrubbing() {}
+  // Scrubber::scrub_now() of such a target. Requires: start_scrubbing() has succeeded.
+  virtual Status scrub_now() { return Status::OK(); }
+
   // Adds what its owner knows of its members, if it is a target of several. Requires: created or open. Any thread.
   virtual void add_group(std::vector<GroupInfo>*) const {}
   // Adds what the records of its members' owners say, whoever owns them, or the record of one member that is named
@@ -180,6 +189,14 @@ class Targets {
 
   // Traffic with all nodes, since the links to them were made, except for leases.
   [[nodiscard]] rdma::Traffic traffic() const { return links_.traffic(); }
+
+  // Target::start_scrubbing() of all, whose judge gets the number of the target, too. Requires: all are created or
+  // open, and stop_scrubbing() is called before they are destroyed. Errors: NoSpace (no thread).
+  using Judge = std::function<void(size_t target, std::span<ScrubBlock> blocks)>;
+  Status start_scrubbing(uint64_t bytes_per_s, const Judge& judge) const;
+  void stop_scrubbing() const;
+  // Target::scrub_now() of all.
+  Status scrub_now() const;
 
   // Of those with several members, what this owner knows. Requires: all are created or open.
   [[nodiscard]] std::vector<GroupInfo> groups() const;

@@ -151,6 +151,16 @@ void WriteLanes::choose(const LinkTarget& target, size_t lane, std::span<const W
   }
 }
 
+// Updates are noted before they are posted: whoever has read a byte of one finds it noted.
+void WriteLanes::note_written(LinkTarget* target, std::span<const WriteRange> ranges, const Batch& batch) {
+  const auto note = [target](uint64_t offset, uint64_t n) {
+    target->scrubbed.add(offset, n);
+    target->written.add(offset, n);
+  };
+  for (size_t i = 0; i < batch.whole; ++i) note(ranges[i].offset, ranges[i].bytes);
+  if (batch.begun != 0) note(ranges[batch.whole].offset, batch.begun);
+}
+
 // Posts the first of the queue's ranges. False: no more can be in flight now.
 bool WriteLanes::post_next(Noted* mine, Queue* queue, bool is_update) {
   LinkTarget& target = *queue->target;
@@ -158,6 +168,7 @@ bool WriteLanes::post_next(Noted* mine, Queue* queue, bool is_update) {
   Batch batch;
   choose(target, queue->lane, ranges, &batch);
   if (batch.count == 0) return false;
+  if (is_update) note_written(&target, ranges, batch);
   Connection& connection = *target.connections[queue->lane];
   Connection::Posting* posting = nullptr;
   const Status status = connection.post(std::span(batch.writes.data(), batch.count), &posting);
@@ -166,10 +177,6 @@ bool WriteLanes::post_next(Noted* mine, Queue* queue, bool is_update) {
     return false;
   }
   mine->posted.push_back({&target, queue->lane, connection.posted(), ++mine->orders});
-  if (is_update && target.state.state() == TargetState::State::kJoining) {
-    for (size_t i = 0; i < batch.whole; ++i) target.written.add(ranges[i].offset, ranges[i].bytes);
-    if (batch.begun != 0) target.written.add(ranges[batch.whole].offset, batch.begun);
-  }
   for (size_t i = 0; i < batch.whole; ++i) {
     if (ranges[i].place != nullptr) target.places.forget(*ranges[i].place);
     posting->ranges.push_back(std::move(ranges[i]));
@@ -307,7 +314,13 @@ void WriteLanes::look_for(Noted* mine) {
   }
 }
 
-WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, bool is_resident) {
+// Requires: the lane's mutex.
+bool WriteLanes::takes(const LinkTarget& member, size_t lane, Copying copying) {
+  if (copying != Copying::kRepair) return member.state.is_joining();
+  return member.state.state() == TargetState::State::kInSync && member.connections[lane]->is_whole();
+}
+
+WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, Copying copying) {
   Noted& mine = this->mine();
   const uint64_t offset = all.offset, n = all.bytes;
   base::BoundedWait wait("link.copy", limit_ms_);
@@ -318,10 +331,12 @@ WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, bool is_
     for (; !queue.ranges.empty(); wait.pause()) {
       if (wait.expired()) return Copied::kNotTaken;
       const std::lock_guard lock(lanes_[lane]->mutex);
-      if (!member->state.is_joining()) return Copied::kNotTaken;
+      if (!takes(*member, lane, copying)) return Copied::kNotTaken;
       const WriteRange& left = queue.ranges.front();
-      const bool is_there = is_resident ? member->mirror->copy(left.offset, left.bytes, left.copy.get())
-                                        : !member->written.has(offset, n);
+      const WrittenBlocks& written = copying == Copying::kRepair ? member->scrubbed : member->written;
+      const bool is_there = copying == Copying::kResident
+                                ? member->mirror->copy(left.offset, left.bytes, left.copy.get())
+                                : !written.has(offset, n);
       if (!is_there) return Copied::kWritten;
       mine.lanes |= uint64_t{1} << lane;
       while (!queue.ranges.empty() && post_next(&mine, &queue, /*is_update=*/false)) {

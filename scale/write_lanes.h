@@ -82,12 +82,18 @@ class WriteLanes {
   // had then returned.
   [[nodiscard]] Copied copy_to(LinkTarget* member, uint64_t offset, uint64_t n,
                                const std::shared_ptr<std::byte>& bytes) {
-    return copy(member, {offset, n, false, bytes}, /*is_resident=*/false);
+    return copy(member, {offset, n, false, bytes}, Copying::kOthers);
   }
   // The same for resident bytes as they are when they are posted, unless they are closed before; `to`: memory for them.
   [[nodiscard]] Copied copy_resident_to(LinkTarget* member, uint64_t offset, uint64_t n,
                                         const std::shared_ptr<std::byte>& to) {
-    return copy(member, {offset, n, false, to}, /*is_resident=*/true);
+    return copy(member, {offset, n, false, to}, Copying::kResident);
+  }
+  // Posts what is right in the place of damage to a member in sync, unless its `scrubbed` has a block of it: an update
+  // that is posted later arrives later. Requires: as copy_to().
+  [[nodiscard]] Copied repair_to(LinkTarget* member, uint64_t offset, uint64_t n,
+                                 const std::shared_ptr<std::byte>& bytes) {
+    return copy(member, {offset, n, false, bytes}, Copying::kRepair);
   }
 
  private:
@@ -125,7 +131,9 @@ class WriteLanes {
   };
 
   Noted& mine();
-  [[nodiscard]] Copied copy(LinkTarget* member, WriteRange all, bool is_resident);
+  enum class Copying : uint8_t { kOthers, kResident, kRepair };
+  [[nodiscard]] Copied copy(LinkTarget* member, WriteRange all, Copying copying);
+  [[nodiscard]] static bool takes(const LinkTarget& member, size_t lane, Copying copying);
   void note_range(Noted* mine, Members members, const WriteRange& range);
   void note_for(Noted* mine, LinkTarget* target, WriteRange range);
   static void add_to(Queue* queue, WriteRange range);
@@ -142,6 +150,7 @@ class WriteLanes {
     std::vector<std::shared_ptr<std::byte>> bounced = {};
   };
   void choose(const LinkTarget& target, size_t lane, std::span<const WriteRange> ranges, Batch* batch);
+  static void note_written(LinkTarget* target, std::span<const WriteRange> ranges, const Batch& batch);
   [[nodiscard]] bool send_again(LinkTarget* target, size_t lane);
   void look_for(Noted* mine);
   [[nodiscard]] static std::vector<LinkTarget*> apart(const Noted& mine);

@@ -24,11 +24,15 @@ class WrittenBlocks {
     begin_.store(begin);
     written_.store(0);
   }
+  // Closes the window.
+  void ignore() { begin_.store(kNowhere); }
   // An update of [offset, offset + n) is posted.
   void add(uint64_t offset, uint64_t n) {
     const Set blocks = blocks_of(begin_.load(), offset, n);
-    if (blocks != 0) written_.fetch_or(blocks);
+    if (blocks != 0) [[unlikely]]
+      written_.fetch_or(blocks);
   }
+  [[nodiscard]] Set written() const { return written_.load(); }
   // Whether one was posted to these bytes of the window.
   [[nodiscard]] bool has(uint64_t offset, uint64_t n) const {
     return (written_.load() & blocks_of(begin_.load(), offset, n)) != 0;
@@ -43,7 +47,9 @@ class WrittenBlocks {
   }
 
  private:
-  std::atomic<uint64_t> begin_{0};
+  static constexpr uint64_t kNowhere = UINT64_MAX - kWindowBytes;
+
+  std::atomic<uint64_t> begin_{kNowhere};
   std::atomic<Set> written_{0};
 };
 

@@ -202,6 +202,10 @@ int bonsai_describe_pool_groups(const char* path, char** text, char** errptr) {
   });
 }
 
+int bonsai_scrub_groups(bonsai_t* db, char** errptr) {
+  return guarded(errptr, [&] { return bonsai::ScrubGroups(*db->db); });
+}
+
 int bonsai_describe_medium(const char* path, char** text, char** errptr) {
   *text = nullptr;
   return guarded(errptr, [&]() -> bonsai::Status {

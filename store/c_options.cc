@@ -92,6 +92,9 @@ void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t m
 void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers) {
   options->options.fabric_workers = workers;
 }
+void bonsai_options_set_scrub_bytes_per_s(bonsai_options_t* options, uint64_t bytes) {
+  options->options.scrub_bytes_per_s = bytes;
+}
 void bonsai_options_set_take_over(bonsai_options_t* options, unsigned char on) { options->options.take_over = on != 0; }
 
 void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai_log_sink sink, void* arg) {

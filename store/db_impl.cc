@@ -14,6 +14,7 @@
 #include "store/damage.h"
 #include "store/iterator.h"
 #include "store/options.h"
+#include "store/scrub.h"
 #include "store/session.h"
 #include "store/stall.h"
 
@@ -64,6 +65,21 @@ void DbImpl::start(BackgroundThreads threads) {
   background_.start(std::move(threads));
 }
 
+Status DbImpl::start_scrubbing() {
+  return tiers_->targets->start_scrubbing(options_.scrub_bytes_per_s, [this](size_t target, auto blocks) {
+    // Without memory nothing is known of them: a later pass judges them.
+    static_cast<void>(with_memory([&] {
+      judge_differing(*tiers_, target, blocks);
+      return Status::OK();
+    }));
+  });
+}
+
+Status DbImpl::scrub_now() {
+  if (!owner_.mine()) return of_parent();
+  return tiers_->targets->scrub_now();
+}
+
 DbImpl::~DbImpl() {
   const Status status = Close();
   BONSAI_CHECK(!status.IsBusy());  // snapshots, iterators and sessions would read freed memory: destroy them before
@@ -89,6 +105,7 @@ Status DbImpl::close() {
                         " iterators, " + std::to_string(sessions) + " sessions; destroy them, then close again");
   }
   Status status = Sync();
+  tiers_->targets->stop_scrubbing();
   background_.stop();
   closed_ = true;
   const std::unique_ptr<Tiers> closing = std::move(tiers_);

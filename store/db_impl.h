@@ -154,6 +154,11 @@ class DbImpl final : public DB {
   // would add up.
   [[nodiscard]] bool gets_in_coroutines() const { return !tiers_->dnodes->metadata() && reads_wait(); }
 
+  // Compares the members of targets that several nodes hold, from now on. Errors: NoSpace (no thread).
+  Status start_scrubbing();
+  // ScrubGroups().
+  Status scrub_now();
+
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
   [[nodiscard]] const Tiers& tiers() const { return *tiers_; }

@@ -55,6 +55,19 @@ std::string member_text(const GroupInfo& group, const GroupMember& member, const
   return text + "\n";
 }
 
+std::string scrub_text(const GroupInfo& group) {
+  std::string text = "  scrubbing: ";
+  if (group.scrub_passes != 0) {
+    text += std::to_string(group.scrub_passes) +
+            (group.scrub_passes == 1 ? " pass, which ended " : " passes, the last ended ") +
+            std::to_string(group.scrub_ended_s_ago) + " s ago; it left " + std::to_string(group.scrub_unsettled_bytes) +
+            " bytes that differ, and nobody knows which are right, and missed " +
+            std::to_string(group.scrub_missed_bytes) + " bytes; ";
+  }
+  return text + std::to_string(group.scrub_compared_bytes) + " of " + std::to_string(group.bytes) +
+         " bytes are compared in this pass\n";
+}
+
 }  // namespace
 
 // DB::Open and its like make all stores.
@@ -71,6 +84,10 @@ Status GetGroups(const std::string& path, std::vector<GroupInfo>* groups, const 
   return store::with_memory([&] { return look_at_groups(path, options, groups); });
 }
 
+Status ScrubGroups(DB& db) {
+  return store::with_memory([&] { return static_cast<store::DbImpl&>(db).scrub_now(); });
+}
+
 std::string GroupText(const GroupInfo& group) {
   const auto in_sync = static_cast<uint64_t>(std::count_if(
       group.members.begin(), group.members.end(), [](const auto& each) { return each.state == MemberState::kInSync; }));
@@ -85,6 +102,7 @@ std::string GroupText(const GroupInfo& group) {
                      "; epoch " + std::to_string(group.epoch) + ", page " + std::to_string(group.page) + "\n";
   for (const GroupMember& member : group.members) text += member_text(group, member);
   if (group.witness) text += member_text(group, *group.witness, "witness ");
+  if (group.scrub_passes != 0 || group.scrub_compared_bytes != 0) text += scrub_text(group);
   return text;
 }
 

@@ -370,6 +370,7 @@ Status open_store(const Options& options, const TestOptions& test, const std::st
     auto made = std::make_unique<DbImpl>(options);
     BONSAI_RETURN_IF_ERROR(open_tiers(options, test, path, &made->tiers(), name_later));
     made->start(std::move(threads));
+    BONSAI_RETURN_IF_ERROR(made->start_scrubbing());
     *db = std::move(made);
     return Status::OK();
   });

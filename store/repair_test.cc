@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-repair: bytes of one member of a group are flipped and zeroed while the store is under load. What is read is
-// right, and the damage is repaired. Where no member has the bytes whole, nothing is served, and keys are named.
+// Read-repair and scrubbing: bytes of members of a group are flipped and zeroed while the store is under load. What is
+// read is right, and the damage is repaired, by scrubbing also where nobody reads. Where no member has the bytes whole,
+// nothing is served, and keys are named.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ constexpr uint64_t kRepairBytes = uint64_t{8} << 20, kRecords = 3'000, kLargeOne
 
 class GroupRepair : public ::testing::Test {
  protected:
+  explicit GroupRepair(size_t members = 3) : nodes_("repair", members) {}
+
   static std::string key_of(uint64_t i) { return "key " + std::to_string(10'000 + i); }
   // Some large, most not.
   static std::string value_of(uint64_t i) {
@@ -39,6 +42,7 @@ class GroupRepair : public ::testing::Test {
     options.create_if_missing = true;
     options.pool_bytes = kRepairBytes;
     options.fabric_wait_ms_max = 20'000;
+    options.scrub_bytes_per_s = 0;  // on request
     options.log_sink = [this](char, std::string_view text) {
       if (text.find("had damage between bytes") != std::string_view::npos) told_.fetch_add(1);
     };
@@ -46,12 +50,14 @@ class GroupRepair : public ::testing::Test {
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_EQ("OK", db_->Put(key_of(i), value_of(i)).ToString());
     ASSERT_EQ("OK", db_->Drain().ToString());
   }
-  // Damages so many blocks that are not zero, on these nodes alike: zeroed, or one bit flipped.
-  void damage(const std::vector<size_t>& nodes, uint64_t count) {
+  // Damages so many blocks that are not zero, on these nodes alike: zeroed, or one bit flipped. Of `every` blocks that
+  // are side by side only that one.
+  void damage(const std::vector<size_t>& nodes, uint64_t count, uint64_t every = 1, uint64_t that = 0) {
     const std::string before = nodes_.bytes_of(nodes[0], "p");
     for (uint64_t done = 0; done < count;) {
       constexpr uint64_t kBytes = base::kMediaBlockBytes;
-      const uint64_t at = kMarginBytes + random_.below((kRepairBytes - kMarginBytes) / kBytes) * kBytes;
+      const uint64_t number = random_.below((kRepairBytes - kMarginBytes) / kBytes / every) * every + that;
+      const uint64_t at = kMarginBytes + number * kBytes;
       std::string block = before.substr(at, kBytes);
       if (block.find_first_not_of('\0') == std::string::npos) continue;
       if (random_.below(4) == 0) {
@@ -96,31 +102,46 @@ class GroupRepair : public ::testing::Test {
   }
   uint64_t repaired(size_t member) { return GetGroups(*db_).at(0).members.at(member).repaired_bytes; }
 
-  scale::ServingNodes nodes_{"repair", 3};
+  // Writes the same values again, so that dnodes are merged from runs with damage, too, until `over`.
+  base::Thread load(const std::atomic<bool>* over) {
+    return base::Thread("load", [this, over] {
+      for (uint64_t i = 1; !over->load(); i = (i + 7) % kRecords) {
+        if (const Status status = db_->Put(key_of(i), value_of(i)); !status.ok()) ADD_FAILURE() << status.ToString();
+      }
+    });
+  }
+  // Each member's pool by itself is sound. Closes the store.
+  void expect_sound_members(size_t members) {
+    ASSERT_EQ("OK", db_->Close().ToString());
+    db_.reset();
+    for (size_t member = 0; member < members; ++member) {
+      CheckReport report;
+      ASSERT_EQ("OK", Check(nodes_.file(member, "p"), &report).ToString()) << member;
+      EXPECT_TRUE(report.damages.empty()) << member << ": " << report.damages.front().what;
+      EXPECT_EQ(report.records, kRecords) << member;
+    }
+  }
+
+  scale::ServingNodes nodes_;
   base::Random random_{42};
   std::atomic<uint64_t> told_{0};
   std::string refusal_;
   std::unique_ptr<DB> db_;
 };
 
-// The load writes the same values again, so that dnodes are merged from runs with damage, too.
 TEST_F(GroupRepair, DamageOfOneMemberIsRepairedAndNeverServed) {
   constexpr uint64_t kEach = 50;
   const auto rounds = static_cast<uint64_t>(budget(2, 20, 200));
   uint64_t wrong = 0, refused = 0;
   std::atomic<bool> over{false};
-  base::Thread load("load", [&] {
-    for (uint64_t i = 1; !over.load(); i = (i + 7) % kRecords) {
-      if (const Status status = db_->Put(key_of(i), value_of(i)); !status.ok()) ADD_FAILURE() << status.ToString();
-    }
-  });
+  base::Thread writing = load(&over);
   for (uint64_t round = 0; round < rounds; ++round) {
     damage({0}, kEach);
     read_all(&wrong, &refused);
     scan_all(&wrong, &refused);
   }
   over.store(true);
-  load.join();
+  writing.join();
   EXPECT_EQ(wrong, 0U);
   EXPECT_EQ(refused, 0U) << refusal_;
   EXPECT_GT(repaired(0), 0U);
@@ -141,6 +162,52 @@ TEST_F(GroupRepair, WhatIsDamagedOnAllMembersIsReported) {
   EXPECT_NE(refusal_.find("fail their checksum"), std::string::npos) << refusal_;
   EXPECT_EQ(repaired(0) + repaired(1) + repaired(2), 0U);
   EXPECT_EQ(told_.load(), 0U);
+}
+
+// In each place one member is damaged, and nothing is read.
+TEST_F(GroupRepair, ScrubbingRepairsWhatNobodyReads) {
+  constexpr uint64_t kEach = 50;
+  const auto rounds = static_cast<uint64_t>(budget(2, 10, 70));
+  std::atomic<bool> over{false};
+  base::Thread writing = load(&over);
+  for (uint64_t round = 0; round < rounds; ++round) {
+    for (const size_t member : {0, 1, 2}) damage({member}, kEach, 3, member);
+    ASSERT_EQ("OK", ScrubGroups(*db_).ToString());
+  }
+  over.store(true);
+  writing.join();
+  ASSERT_EQ("OK", db_->Drain().ToString());
+  ASSERT_EQ("OK", ScrubGroups(*db_).ToString());
+  const GroupInfo group = GetGroups(*db_).at(0);
+  EXPECT_EQ(group.scrub_passes, rounds + 1);
+  EXPECT_EQ(group.scrub_unsettled_bytes + group.scrub_missed_bytes, 0U);
+  for (size_t member = 0; member < 3; ++member) EXPECT_GT(repaired(member), 0U) << member;
+  for (size_t member = 1; member < 3; ++member) EXPECT_TRUE(nodes_.bytes_of(member, "p") == nodes_.bytes_of(0, "p"));
+  EXPECT_NE(GroupText(group).find("scrubbing: "), std::string::npos);
+  expect_sound_members(3);
+  testing::add_figure("damaged_blocks", rounds * 3 * kEach);
+}
+
+// Checks say of most that two members hold differently who is right.
+class PairRepair : public GroupRepair {
+ protected:
+  PairRepair() : GroupRepair(2) {}
+};
+
+TEST_F(PairRepair, ScrubbingGoesByTheChecksOfTwoMembers) {
+  const auto rounds = static_cast<uint64_t>(budget(10, 50, 1'000));
+  for (uint64_t round = 0; round < rounds; ++round) {
+    for (const size_t member : {0, 1}) damage({member}, 2, 2, member);  // so that few combinations are to be tried
+    ASSERT_EQ("OK", ScrubGroups(*db_).ToString());
+  }
+  for (size_t member = 0; member < 2; ++member) EXPECT_GT(repaired(member), 0U) << member;
+  const uint64_t before = repaired(0) + repaired(1);
+  uint64_t wrong = 0, refused = 0;
+  read_all(&wrong, &refused);
+  scan_all(&wrong, &refused);
+  EXPECT_EQ(wrong + refused, 0U) << refusal_;
+  EXPECT_EQ(repaired(0) + repaired(1), before) << "a reader met damage that scrubbing had left";
+  expect_sound_members(2);
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ BONSAI_EXPORT void bonsai_options_set_fabric_secret_file(bonsai_options_t* optio
 BONSAI_EXPORT void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers);
 BONSAI_EXPORT void bonsai_options_set_take_over(bonsai_options_t* options, unsigned char on);
+BONSAI_EXPORT void bonsai_options_set_scrub_bytes_per_s(bonsai_options_t* options, uint64_t bytes);
 
 /* severity is 'I', 'W' or 'E'; the message is valid during the call and is not zero-terminated. May be called from any
    thread until bonsai_close() has returned. NULL: no messages. */
@@ -409,6 +410,8 @@ BONSAI_EXPORT int bonsai_salvage(const char* from, const bonsai_options_t* optio
    bonsai_free(). */
 BONSAI_EXPORT int bonsai_describe_groups(const bonsai_t* db, char** text, char** errptr);
 BONSAI_EXPORT int bonsai_describe_pool_groups(const char* path, char** text, char** errptr);
+/* Compares all that the members hold now, and repairs damage (ScrubGroups in bonsai/groups.h). */
+BONSAI_EXPORT int bonsai_scrub_groups(bonsai_t* db, char** errptr);
 
 /* Describes the medium that a pool at path would have; path need not exist. Free *text with bonsai_free(). */
 BONSAI_EXPORT int bonsai_describe_medium(const char* path, char** text, char** errptr);

@@ -26,9 +26,10 @@ enum class MemberState : uint8_t {
 struct GroupMember {
   std::string name;
   MemberState state = MemberState::kOut;
-  uint64_t copied_bytes = 0;    // while it joins: of GroupInfo::bytes
-  std::string failure;          // while it is away or out: why it was not reached, or not taken, last; empty: not known
-  uint64_t repaired_bytes = 0;  // since the store was opened: damage that a reader met, repaired from another member
+  uint64_t copied_bytes = 0;  // while it joins: of GroupInfo::bytes
+  std::string failure;        // while it is away or out: why it was not reached, or not taken, last; empty: not known
+  uint64_t repaired_bytes =
+      0;  // since the store was opened: damage that a reader or scrubbing met, repaired from others
 };
 
 struct GroupInfo {
@@ -41,6 +42,15 @@ struct GroupInfo {
   // A node that keeps pages and no bytes: in sync while it answers, else out. Its copied_bytes and repaired_bytes are
   // 0.
   std::optional<GroupMember> witness = std::nullopt;
+
+  // Scrubbing, by the owner of an open store: the members' bytes are compared.
+  uint64_t scrub_bytes_per_s = 0;     // Options::scrub_bytes_per_s
+  uint64_t scrub_compared_bytes = 0;  // of each member, by the pass in progress
+  uint64_t scrub_passes = 0;          // that have ended since the store was opened
+  uint64_t scrub_ended_s_ago = 0;     // when the last one did, in seconds
+  // What the last one left: bytes that differ, where neither a check nor most members say which are right, so that
+  // nothing was changed; and bytes that were not compared, as they were written or not answered all the time.
+  uint64_t scrub_unsettled_bytes = 0, scrub_missed_bytes = 0;
 };
 
 // What the owner of an open store knows. Empty: each of its targets is on one node. May wait while a page is written.
@@ -51,6 +61,12 @@ struct GroupInfo {
 // that does not exist, and one on one node, has no entry. Errors: as DB::Open (names, options, secret), Unavailable (no
 // node of a target answers), Corruption (a record of an owner).
 Status GetGroups(const std::string& path, std::vector<GroupInfo>* groups, const Options& options = Options());
+
+// Compares all that the members of the store's groups hold, now and without pauses, and repairs what checks, or most of
+// three members or more, say is damaged. Returns when all of it was compared; other calls go on meanwhile. What it
+// found is in GetGroups(). OK without groups. Errors: Unavailable (fewer than two members of a group are in sync),
+// NotSupported (in a forked child).
+Status ScrubGroups(DB& db);
 
 // A group as a few lines of text for an operator, the last of which ends in a line feed.
 [[nodiscard]] std::string GroupText(const GroupInfo& group);

@@ -129,6 +129,10 @@ struct Options {
   // from then on its reads and updates are Unavailable. Without this an owner is waited for only when it is silent, and
   // Busy names one that is alive. No effect on targets of this machine, whose owner holds a lock.
   bool take_over = false;
+  // Of targets that several nodes hold: as many bytes a second of each member are compared with the others', all the
+  // time, and damage is repaired (bonsai/groups.h). At the default a TiB takes three days. 0: only ScrubGroups()
+  // compares.
+  uint64_t scrub_bytes_per_s = uint64_t{4} << 20;
 
   // ---- behaviour
   // For kBuffered: the target delay between return and durability. It is missed if the flushing thread is not scheduled

@@ -116,7 +116,19 @@ class StoreMetrics : public prometheus::Collectable {
         AddSample(&state, std::move(labels), each == member.state ? 1 : 0);
       }
     };
+    Family repaired = MakeMetric(StatsKind::kCounter, "bonsai_group_member_repaired_bytes_total",
+                                 "Damaged bytes of the member that were repaired from others.");
+    Family passes = MakeMetric(StatsKind::kCounter, "bonsai_group_scrub_passes_total",
+                               "Times that all bytes of the members were compared.");
+    Family compared = gauge("bonsai_group_scrub_compared_bytes", "Bytes of each member that this pass has compared.");
+    Family unsettled = gauge("bonsai_group_scrub_unsettled_bytes",
+                             "Bytes that differ, and nobody knows which are right, as the last pass left them.");
+    Family missed = gauge("bonsai_group_scrub_missed_bytes", "Bytes that the last pass could not compare.");
     for (const GroupInfo& group : groups) {
+      AddSample(&passes, With({{"group", group.name}}), static_cast<double>(group.scrub_passes));
+      AddSample(&compared, With({{"group", group.name}}), static_cast<double>(group.scrub_compared_bytes));
+      AddSample(&unsettled, With({{"group", group.name}}), static_cast<double>(group.scrub_unsettled_bytes));
+      AddSample(&missed, With({{"group", group.name}}), static_cast<double>(group.scrub_missed_bytes));
       AddSample(&needed, With({{"group", group.name}}), static_cast<double>(group.needed));
       AddSample(&epoch, With({{"group", group.name}}), static_cast<double>(group.epoch));
       AddSample(&page, With({{"group", group.name}}), static_cast<double>(group.page));
@@ -124,13 +136,17 @@ class StoreMetrics : public prometheus::Collectable {
       for (const GroupMember& member : group.members) {
         add_state(group, member);
         const MetricLabels labels = With({{"group", group.name}, {"member", member.name}});
+        AddSample(&repaired, labels, static_cast<double>(member.repaired_bytes));
         const bool joins = member.state == MemberState::kJoining && group.bytes >= member.copied_bytes;
         if (joins) AddSample(&lag, labels, static_cast<double>(group.bytes - member.copied_bytes));
         if (member.state == MemberState::kInSync) AddSample(&lag, labels, 0);
       }
       if (group.witness) add_state(group, *group.witness);
     }
-    for (Family* const each : {&needed, &epoch, &page, &bytes, &state, &lag}) families->push_back(std::move(*each));
+    for (Family* const each :
+         {&needed, &epoch, &page, &bytes, &state, &lag, &repaired, &passes, &compared, &unsettled, &missed}) {
+      families->push_back(std::move(*each));
+    }
   }
 
   const DB& db_;

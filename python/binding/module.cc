@@ -339,7 +339,7 @@ void add_functions(nb::module_& module) {
       "background_threads, recovery_threads, stall_ms_max, metadata_upload, error_if_exists, any_key_format,\n"
       "read_only, fabric_secret_file, fabric_wait_ms_max, fabric_workers, take_over, layout ('none', 'software', "
       "'hardware'),\n"
-      "stripe_unit_bytes.");
+      "stripe_unit_bytes, scrub_bytes_per_s.");
   module.def(
       "version", [] { return std::string(bonsai_version()); }, "The version of the loaded library.");
   module.def(

@@ -32,6 +32,7 @@ struct Bytes64 {
 constexpr std::array kBytes{Bytes64{"pool_bytes", bonsai_options_set_pool_bytes},
                             Bytes64{"grow_bytes", bonsai_options_set_grow_bytes},
                             Bytes64{"log_bytes", bonsai_options_set_log_bytes},
+                            Bytes64{"scrub_bytes_per_s", bonsai_options_set_scrub_bytes_per_s},
                             Bytes64{"stripe_unit_bytes", bonsai_options_set_stripe_unit_bytes}};
 
 struct Amount {
