@@ -79,8 +79,8 @@ TEST_F(BadInput, SizesThatNoPoolHas) {
 
 TEST_F(BadInput, Commands) {
   const std::vector<std::string> known = {
-      "create put increment get exists del scan count delete-range stat list groups check checkpoint salvage grow "
-      "remove dump load "
+      "create put increment get exists del scan count delete-range stat list groups scrub check checkpoint salvage "
+      "grow remove dump load "
       "plan doctor help version"};
   refuses({"frobnicate"}, kUsage, {"unknown command 'frobnicate'", known[0]});
   refuses({"--pool=x", "get"}, kUsage, {"the command comes first", known[0]});

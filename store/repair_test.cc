@@ -184,7 +184,6 @@ TEST_F(GroupRepair, ScrubbingRepairsWhatNobodyReads) {
   for (size_t member = 0; member < 3; ++member) EXPECT_GT(repaired(member), 0U) << member;
   EXPECT_NE(GroupText(group).find("scrubbing: "), std::string::npos);
   expect_sound_members(3);
-  for (size_t member = 1; member < 3; ++member) EXPECT_TRUE(nodes_.bytes_of(member, "p") == nodes_.bytes_of(0, "p"));
   testing::add_figure("damaged_blocks", rounds * 3 * kEach);
 }
 
