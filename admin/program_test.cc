@@ -339,8 +339,9 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
-  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "delete-range", "stat", "groups", "scrub",
-                           "check", "checkpoint", "salvage", "remove", "grow", "dump", "load", "plan", "doctor"}) {
+  for (const char* name :
+       {"create", "put",   "get",        "exists",  "del",    "scan", "count", "delete-range", "stat", "groups",
+        "scrub",  "check", "checkpoint", "salvage", "remove", "grow", "dump",  "load",         "plan", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

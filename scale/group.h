@@ -125,7 +125,7 @@ class Group {
   GroupPage page_;  // but self, in_sync and equal
   membership::InSync in_sync_;
   membership::MemberSet in_force_;  // that the last page in force names
-  bool witness_is_in_ = false;  // its grants count
+  bool witness_is_in_ = false;      // its grants count
 };
 
 }  // namespace bonsai::scale
