@@ -29,7 +29,7 @@ struct GroupPage {
   uint8_t needed = 0;   // so many members at least hold what is acknowledged (replicas_min)
   uint8_t self = 0;     // which member the pool is; `members`: the witness
   uint8_t in_sync = 0;  // a membership::MemberSet
-  uint8_t equal = 0;    // nothing was written since all bytes of those in sync were equal
+  uint8_t equal = 0;    // those in sync have all that was written, and nothing was written since; damage apart
   uint8_t witness = 0;  // 1: there is one (membership/in_sync.h)
   std::array<uint8_t, 2> zeros{};
 

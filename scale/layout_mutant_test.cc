@@ -60,7 +60,10 @@ TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
              {kScrubTrustsFewest, "the damage is copied", "Scrub.Damage*"},
              {kScrubIgnoresMemory, "most members decide against memory", "Scrub.ThisNodes*"},
              {kScrubIgnoresVerdict, "most members decide against a check", "Scrub.ACheck*"},
-             {kScrubTrustsAnyOfTwo, "one of two members is right", "Scrub.OfTwo*"}};
+             {kScrubTrustsAnyOfTwo, "one of two members is right", "Scrub.OfTwo*"},
+             {kScrubLeavesUnused, "bytes beside checked ones differ", "Scrub.WhatIsBeside*"},
+             {kScrubForgetsWritten, "what is not repaired is not counted", "Scrub.WhatIsBeside*"},
+             {kScrubCountsTwice, "what differs is counted by each attempt", "Scrub.WhatIsBeside*"}};
   EXPECT_EQ(run_without(0, "Layout.*:*StripedVolume*:Mend.*:Scrub.*-*IsOut*:*Alone*"), 0) << "with all rules";
   uint64_t noticed = 0;
   for (const auto& [rule, name, tests] : all) {

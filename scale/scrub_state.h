@@ -23,6 +23,8 @@ struct ScrubBlock {
 
   uint64_t offset, bytes;
   Verdict verdict = Verdict::kUnknown;
+  // kMended: the part that the check covers. Nobody uses the rest, and who will writes it first.
+  uint64_t checked_begin = 0, checked_end = 0;
 };
 
 // Mends blocks that checks cover (mend.h), and says which. It gets them in rising order.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/nvm/medium.h"
@@ -18,6 +19,7 @@ constexpr int kScrubAttempts = 3;         // to compare blocks of a window that 
 
 base::Probe repaired_by_memory{"group.scrub_repaired_by_memory"};
 base::Probe repaired_by_most{"group.scrub_repaired_by_most"};
+base::Probe unused_evened_out{"group.scrub_unused_bytes_differed"};
 base::Probe written_meanwhile{"group.scrub_block_was_written"};
 
 size_t read(const MemberCopies& copies) {
@@ -25,7 +27,7 @@ size_t read(const MemberCopies& copies) {
       std::count_if(copies.begin(), copies.end(), [](const auto& each) { return each != nullptr; }));
 }
 
-// What most of the members hold in a word; null: there is no such thing.
+// What most of the members hold in a part of a block; null: there is no such thing.
 const std::byte* held_by_most(const DifferingBlock& block, uint64_t at, uint64_t n) {
   size_t all = 0;
   for (size_t version = 0; version < block.versions.size(); ++version) all += block.holders(version);
@@ -119,6 +121,7 @@ uint64_t Scrubber::scrub_next(Group* group) {
     state.refused.store(pass.asked);
     return pass.due_ns = base::now_ns() + kScrubIdleMs * base::kNsPerMs;
   }
+  pass.unsettled += window.unsettled;
   pass.missed += window.missed;
   pass.next += window.bytes;
   if (pass.next == group->bytes()) end_pass(group, &pass);
@@ -146,7 +149,7 @@ Status Scrubber::scrub_window(Window* window, Pass* pass) {
   Status status;
   for (int attempt = 0; attempt < kScrubAttempts; ++attempt) {
     status = compare(window);
-    if (status.ok()) settle(*window, pass);
+    if (status.ok()) settle(window, *pass);
     if (!status.ok() || window->missed == 0 || rounds_.is_over()) break;
     written_meanwhile.hit();
   }
@@ -167,6 +170,7 @@ Status Scrubber::compare(Window* window) {
     member->scrubbed.watch(window->begin);
   }
   window->differing.clear();
+  window->unsettled = 0;
   window->missed = window->bytes;
   if (!writes_.await_earlier(limit_ms_)) return Status::OK();
   window->copies = read_copies(&reads_, members, window->begin, window->bytes, limit_ms_);
@@ -189,62 +193,92 @@ Status Scrubber::compare(Window* window) {
 
 // Resident bytes of a member that has joined may have been stored here and never flushed: others do not have them, and
 // that is no damage.
-void Scrubber::settle(const Window& window, Pass* pass) {
-  const Mirror& mirror = *window.group->members().front()->mirror;
-  Fixes by_memory, by_others;
+void Scrubber::settle(Window* window, const Pass& pass) {
+  const Mirror& mirror = *window->group->members().front()->mirror;
+  Fixes by_memory, by_others, unused;
   std::vector<const DifferingBlock*> others;
-  for (const DifferingBlock& block : window.differing) {
+  for (const DifferingBlock& block : window->differing) {
     const base::FarReads::Memory bytes = reads_.memory(block.bytes);
-    const bool is_resident = mirror.copy(window.begin + block.begin, block.bytes, bytes.get());
+    const bool is_resident = mirror.copy(window->begin + block.begin, block.bytes, bytes.get());
     if (!is_resident) {
       others.push_back(&block);
     } else if (take_flushed(block, bytes.get())) {
-      by_memory.push_back({&block, bytes});
+      by_memory.push_back({&block, 0, block.bytes, bytes});
       repaired_by_memory.hit();
     } else {
-      pass->unsettled += block.bytes;
+      window->unsettled += block.bytes;
     }
   }
-  repair(window, by_memory, pass->joins == pass->joins_now);
-  if (!others.empty()) judge(window, others, &by_others, pass);
+  repair(window, by_memory, pass.joins == pass.joins_now);
+  if (!others.empty()) judge(window, others, &by_others, &unused);
   repair(window, by_others, /*is_damage=*/true);
+  repair(window, unused, /*is_damage=*/false);
 }
 
-void Scrubber::judge(const Window& window, std::span<const DifferingBlock* const> blocks, Fixes* fixes,
-                     Pass* pass) const {
+void Scrubber::judge(Window* window, std::span<const DifferingBlock* const> blocks, Fixes* damaged,
+                     Fixes* unused) const {
   std::vector<ScrubBlock> judged;
-  for (const DifferingBlock* const block : blocks) judged.push_back({window.begin + block->begin, block->bytes});
-  if (const ScrubJudge& judge = window.group->scrub().judge) judge(judged);
+  for (const DifferingBlock* const block : blocks) judged.push_back({window->begin + block->begin, block->bytes});
+  if (const ScrubJudge& judge = window->group->scrub().judge) judge(judged);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (judged[i].verdict == ScrubBlock::Verdict::kMended) continue;
-    const bool most_agree = 2 * blocks[i]->holders(0) > read(window.copies);
-    if (judged[i].verdict == ScrubBlock::Verdict::kUnknown && most_agree) {
-      fixes->push_back({blocks[i], reads_.memory(blocks[i]->bytes)});
-      std::memcpy(fixes->back().right.get(), blocks[i]->versions[0], blocks[i]->bytes);
+    const DifferingBlock& block = *blocks[i];
+    const bool most_agree = 2 * block.holders(0) > read(window->copies);
+    if (judged[i].verdict == ScrubBlock::Verdict::kMended) {
+      even_out(*window, block, judged[i], unused);
+    } else if (judged[i].verdict == ScrubBlock::Verdict::kUnknown && most_agree) {
+      damaged->push_back(fix(block, 0, block.bytes, block.versions[0]));
       repaired_by_most.hit();
     } else {
-      pass->unsettled += blocks[i]->bytes;
+      window->unsettled += block.bytes;
     }
   }
 }
 
-// Blocks that are written meanwhile need none.
-void Scrubber::repair(const Window& window, const Fixes& fixes, bool is_damage) {
-  const Members members = window.group->members();
+Scrubber::Fix Scrubber::fix(const DifferingBlock& block, uint64_t begin, uint64_t bytes, const std::byte* right) const {
+  Fix fix{&block, begin, bytes, reads_.memory(bytes)};
+  std::memcpy(fix.right.get(), right, bytes);
+  return fix;
+}
+
+// What a check does not cover of the block of what it covers: damage of it harms nobody. It may also be what is left of
+// a copy that one member got and another did not (copy_places.h). Any member's will do.
+void Scrubber::even_out(const Window& window, const DifferingBlock& block, const ScrubBlock& judged,
+                        Fixes* unused) const {
+  const uint64_t offset = window.begin + block.begin;
+  const uint64_t checked_begin = judged.checked_begin - offset, checked_end = judged.checked_end - offset;
+  for (const auto& [begin, end] : {std::pair{uint64_t{0}, checked_begin}, std::pair{checked_end, block.bytes}}) {
+    const uint64_t n = end - begin;
+    const auto& versions = block.versions;
+    const auto is_as_first = [&, at = begin](const std::byte* version) {
+      return std::memcmp(version + at, versions.front() + at, n) == 0;
+    };
+    if (std::all_of(versions.begin(), versions.end(), is_as_first)) continue;
+    const std::byte* const most = held_by_most(block, begin, n);
+    unused->push_back(fix(block, begin, n, most != nullptr ? most : versions.front() + begin));
+    unused_evened_out.hit();
+  }
+}
+
+// What was written meanwhile beside a fix is left for the next attempt, which compares again.
+void Scrubber::repair(Window* window, const Fixes& fixes, bool is_damage) {
+  const Members members = window->group->members();
   for (size_t i = 0; i < members.size(); ++i) {
     uint64_t begin = 0, end = 0, bytes = 0;
-    for (const auto& [block, right] : fixes) {
-      const size_t version = block->of_member[i];
+    for (const Fix& fix : fixes) {
+      const size_t version = fix.block->of_member[i];
       if (version == DifferingBlock::kNotRead) continue;
-      if (std::memcmp(block->versions[version], right.get(), block->bytes) == 0) continue;
-      const uint64_t offset = window.begin + block->begin;
-      if (writes_.repair_to(members[i], offset, block->bytes, right) != WriteLanes::Copied::kPosted) continue;
+      if (std::memcmp(fix.block->versions[version] + fix.begin, fix.right.get(), fix.bytes) == 0) continue;
+      const uint64_t offset = window->begin + fix.block->begin + fix.begin;
+      if (writes_.repair_to(members[i], offset, fix.bytes, fix.right) != WriteLanes::Copied::kPosted) {
+        window->missed = std::min(window->missed + fix.bytes, window->bytes);
+        continue;
+      }
       if (bytes == 0) begin = offset;
-      end = offset + block->bytes;
-      bytes += block->bytes;
+      end = offset + fix.bytes;
+      bytes += fix.bytes;
     }
     if (bytes != 0 && writes_.await_member(members[i], limit_ms_) && is_damage) {
-      window.group->note_repair(members[i], begin, end, bytes);
+      window->group->note_repair(members[i], begin, end, bytes);
     }
   }
 }

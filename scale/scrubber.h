@@ -6,7 +6,8 @@
 // window is opened, earlier updates are waited for, all members in sync are read, and blocks that were written since
 // are left for later. What differs then is damaged on some members, or bytes that nobody uses. Which bytes are right is
 // decided by this node's memory, where they are resident; by their check, where they have one (ScrubState::judge); else
-// by most of three members or more. Where none of these says it, nothing is changed.
+// by most of three members or more. Where none of these says it, nothing is changed. In a block of
+// something that has a check nobody uses what is beside it: that becomes equal, too.
 //
 // Invariants
 //   - No update waits for scrubbing, and none costs a request more.
@@ -70,11 +71,13 @@ class Scrubber {
     uint64_t begin, bytes;
     MemberCopies copies = {};
     std::vector<DifferingBlock> differing = {};  // of what was not written meanwhile
-    uint64_t missed = 0;
+    // Bytes; of the last attempt.
+    uint64_t unsettled = 0, missed = 0;
   };
-  // A block and its right bytes.
+  // Bytes [begin, begin + bytes) of a block, and what is right there.
   struct Fix {
     const DifferingBlock* block;
+    uint64_t begin, bytes;
     base::FarReads::Memory right;
   };
   using Fixes = std::vector<Fix>;
@@ -83,9 +86,11 @@ class Scrubber {
   void end_pass(Group* group, Pass* pass) const;
   Status scrub_window(Window* window, Pass* pass);
   Status compare(Window* window);
-  void settle(const Window& window, Pass* pass);
-  void judge(const Window& window, std::span<const DifferingBlock* const> blocks, Fixes* fixes, Pass* pass) const;
-  void repair(const Window& window, const Fixes& fixes, bool is_damage);
+  void settle(Window* window, const Pass& pass);
+  void judge(Window* window, std::span<const DifferingBlock* const> blocks, Fixes* damaged, Fixes* unused) const;
+  [[nodiscard]] Fix fix(const DifferingBlock& block, uint64_t begin, uint64_t bytes, const std::byte* right) const;
+  void even_out(const Window& window, const DifferingBlock& block, const ScrubBlock& judged, Fixes* unused) const;
+  void repair(Window* window, const Fixes& fixes, bool is_damage);
 
   WriteLanes& writes_;
   ReadLanes& reads_;

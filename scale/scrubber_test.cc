@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -183,6 +184,39 @@ TEST_F(Scrub, OfTwoMembersNoneIsTakenForRight) {
   EXPECT_TRUE(nodes_->bytes_of(1, "p") == second);
   EXPECT_EQ(repaired(), 0U);
   EXPECT_EQ(info().scrub_unsettled_bytes, 2 * kBlock);
+  EXPECT_EQ(told_.load(), 0);
+}
+
+// Beside it something is written, as a repair of the checked bytes is: so the first attempt is not the last one.
+TEST_F(Scrub, WhatIsBesideCheckedBytesInTheirBlockIsEvenedOut) {
+  constexpr uint64_t kChecked = 100, kBesides = 60, kAt = kScrubFirstBytes + 2 * base::kPageBytes;
+  const uint64_t other = kAt + base::kPageBytes;
+  int calls = 0;
+  make(2, [&](size_t, std::span<ScrubBlock> blocks) {
+    for (ScrubBlock& block : blocks) {
+      if (block.offset != kAt) continue;
+      block.verdict = Verdict::kMended;
+      block.checked_begin = kAt + kBesides;
+      block.checked_end = kAt + kBesides + kChecked;
+    }
+    if (++calls == 1) write(kAt + kBlock, random_block());
+  });
+  const std::string zeros(kChecked, '\0');
+  damage(0, kAt + kBesides, zeros);  // is not the scrubber's: its check has passed
+  damage(0, kAt + 1, "?");
+  damage(1, kAt + kBlock - 1, "?");
+  damage(1, other, zeros);
+  ASSERT_EQ("OK", targets_->scrub_now().ToString());
+  EXPECT_EQ(calls, 2);
+  const auto [first, second] = std::pair{nodes_->bytes_of(0, "p"), nodes_->bytes_of(1, "p")};
+  EXPECT_EQ(first.substr(kAt, kBesides), second.substr(kAt, kBesides));
+  const uint64_t end = kAt + kBesides + kChecked;
+  EXPECT_EQ(first.substr(end, kAt + kBlock - end), second.substr(end, kAt + kBlock - end));
+  EXPECT_EQ(first.substr(kAt + kBesides, kChecked), zeros);
+  EXPECT_EQ(second.substr(kAt + kBesides, kChecked), right_.substr(kAt + kBesides, kChecked));
+  EXPECT_EQ(info().scrub_unsettled_bytes, kBlock) << "the other block";
+  EXPECT_EQ(info().scrub_missed_bytes, 0U);
+  EXPECT_EQ(repaired(), 0U) << "it harmed nobody";
   EXPECT_EQ(told_.load(), 0);
 }
 

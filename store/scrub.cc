@@ -39,7 +39,7 @@ class Judging {
                        [](const ScrubBlock& block) { return block.verdict == ScrubBlock::Verdict::kUnknown; });
   }
 
-  // Calls visit(block) for each block that has some of the bytes. False: there is none.
+  // Calls visit(block, begin, end) for each block that has some of the bytes, these. False: there is none.
   template <class Visit>
   bool each_touched(Addr addr, uint64_t n, Visit visit) const {
     bool found = false;
@@ -48,18 +48,24 @@ class Judging {
       const auto ends_before = [](const ScrubBlock& block, uint64_t at) { return block.offset + block.bytes <= at; };
       auto block = std::lower_bound(blocks_.begin(), blocks_.end(), place.offset(), ends_before);
       for (; block != blocks_.end() && block->offset < place.offset() + bytes; ++block) {
-        visit(&*block);
+        visit(&*block, std::max(block->offset, place.offset()),
+              std::min(block->offset + block->bytes, place.offset() + bytes));
         found = true;
       }
     });
     return found;
   }
-  // Mends what is at these bytes if a block has some of them. A block that two things share is damaged if one is.
+  // Mends what is at these bytes if a block has some of them. What owns a block owns all of it (persist/space.h): so
+  // nobody uses its other bytes. Two things may have had it one after the other: it is damaged if one is.
   void judge(Addr addr, uint64_t n, const std::function<bool()>& mend) const {
-    if (!each_touched(addr, n, [](ScrubBlock*) {})) return;
-    const auto verdict = mend() ? ScrubBlock::Verdict::kMended : ScrubBlock::Verdict::kDamaged;
-    each_touched(addr, n, [verdict](ScrubBlock* block) {
-      if (block->verdict != ScrubBlock::Verdict::kDamaged) block->verdict = verdict;
+    if (!each_touched(addr, n, [](ScrubBlock*, uint64_t, uint64_t) {})) return;
+    const bool is_mended = mend();
+    each_touched(addr, n, [is_mended](ScrubBlock* block, uint64_t begin, uint64_t end) {
+      const bool is_first = block->verdict == ScrubBlock::Verdict::kUnknown;
+      block->checked_begin = is_first ? begin : std::min(block->checked_begin, begin);
+      block->checked_end = is_first ? end : std::max(block->checked_end, end);
+      if (!is_mended) block->verdict = ScrubBlock::Verdict::kDamaged;
+      if (is_first && is_mended) block->verdict = ScrubBlock::Verdict::kMended;
     });
   }
 

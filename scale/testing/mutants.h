@@ -59,13 +59,16 @@ enum Mutant : uint64_t {
   kNotRepaired = uint64_t{1} << 43,    // sound bytes are returned, and the damage stays
   kAwayIsDamaged = uint64_t{1} << 51,  // what a member that is away may have is damaged
   // Of scrubbing.
-  kScrubComparesNothing = uint64_t{1} << 44,  // what members hold is read, and not compared
+  kScrubComparesNothing = uint64_t{1} << 52,  // what members hold is read, and not compared
   kScrubWrittenDiffers = uint64_t{1} << 45,   // what was written meanwhile is taken for damage
   kScrubRepairsWritten = uint64_t{1} << 46,   // a repair lands on what was written meanwhile
   kScrubTrustsFewest = uint64_t{1} << 47,     // what the fewest members hold is taken for right
   kScrubIgnoresMemory = uint64_t{1} << 48,    // resident bytes are judged by the members alone
   kScrubIgnoresVerdict = uint64_t{1} << 49,   // most members decide against a check
   kScrubTrustsAnyOfTwo = uint64_t{1} << 50,   // of two members that differ the first is right
+  kScrubLeavesUnused = uint64_t{1} << 53,     // what is beside checked bytes in their block stays as it is
+  kScrubForgetsWritten = uint64_t{1} << 54,   // what a repair was not posted for is not compared again
+  kScrubCountsTwice = uint64_t{1} << 55,      // each attempt adds to the bytes that differ
 };
 
 }  // namespace bonsai::scale
