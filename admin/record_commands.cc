@@ -103,19 +103,21 @@ Status with_pool_to_read(Work&& work) {
 }
 
 // The same for the range of records that --from or --after, --end and --limit name: calls work(pool, options, from).
+enum class Access : uint8_t { kRead, kChange };
 template <typename Work>
-Status with_range(Work&& work) {
+Status with_range(Access access, Work&& work) {
   if (!FLAGS_from.empty() && !FLAGS_after.empty()) {
     return Status::InvalidArgument("give --from, which begins at its key, or --after, which begins after it, not both");
   }
-  return with_pool_to_read([&](OpenPool& pool) {
+  const auto in_range = [&](OpenPool& pool) {
     std::string from, end;
     const std::string& begin = FLAGS_after.empty() ? FLAGS_from : FLAGS_after;
     Status status = begin.empty() ? Status::OK() : pool.keys.parse(begin, &from);
     if (status.ok() && !FLAGS_end.empty()) status = pool.keys.parse(FLAGS_end, &end);
     if (!status.ok()) return status;
     return work(pool, ScanOptions{nullptr, FLAGS_limit, end, !FLAGS_after.empty()}, from);
-  });
+  };
+  return access == Access::kRead ? with_pool_to_read(in_range) : with_pool(in_range);
 }
 
 }  // namespace
@@ -207,7 +209,7 @@ Status run_exists(const std::vector<std::string>& operands, ExitCode* exit) {
 }
 
 Status run_scan(const std::vector<std::string>&, ExitCode*) {
-  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
+  return with_range(Access::kRead, [](OpenPool& pool, const ScanOptions& options, const std::string& from) {
     Status printed;
     const Status status = pool.db->Scan(options, from, [&](std::string_view key, std::string_view value) {
       printed = print(pool.keys.show(key) + "\t" + (FLAGS_hex ? to_hex(value) : escape(value)) + "\n");
@@ -218,7 +220,7 @@ Status run_scan(const std::vector<std::string>&, ExitCode*) {
 }
 
 Status run_count(const std::vector<std::string>&, ExitCode*) {
-  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
+  return with_range(Access::kRead, [](OpenPool& pool, const ScanOptions& options, const std::string& from) {
     uint64_t count = 0;
     Status status = pool.db->Count(options, from, &count);
     return status.ok() ? print(std::to_string(count) + "\n") : status;
@@ -229,7 +231,7 @@ Status run_delete_range(const std::vector<std::string>&, ExitCode*) {
   if (!flag_given("from") && !flag_given("after") && !flag_given("end")) {
     return Status::InvalidArgument("no range was named; give --from or --after, and --end; all records: --from=");
   }
-  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
+  return with_range(Access::kChange, [](OpenPool& pool, const ScanOptions& options, const std::string& from) {
     uint64_t deleted = 0;
     Status status = pool.db->DeleteRange(options, from, &deleted);
     return status.ok() ? print(std::to_string(deleted) + "\n") : status;
