@@ -133,7 +133,7 @@ class GroupRepair : public ::testing::Test {
   }
 
   scale::ServingNodes nodes_;
-  base::Random random_{42};
+  base::Random random_{base::seed_from_env_or(42)};
   std::atomic<uint64_t> told_{0};
   std::string refusal_;
   std::unique_ptr<DB> db_;

@@ -49,7 +49,7 @@ struct GroupInfo {
   uint64_t scrub_passes = 0;          // that have ended since the store was opened
   uint64_t scrub_ended_s_ago = 0;     // when the last one did, in seconds
   // What the last one left: bytes that differ, where neither a check nor most members say which are right, so that
-  // nothing was changed; and bytes that were not compared, as they were written or not answered all the time.
+  // nothing was changed; and bytes not compared or not repaired, as they were written or not answered all the time.
   uint64_t scrub_unsettled_bytes = 0, scrub_missed_bytes = 0;
 };
 

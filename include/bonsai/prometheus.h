@@ -123,7 +123,7 @@ class StoreMetrics : public prometheus::Collectable {
     Family compared = gauge("bonsai_group_scrub_compared_bytes", "Bytes of each member that this pass has compared.");
     Family unsettled = gauge("bonsai_group_scrub_unsettled_bytes",
                              "Bytes that differ, and nobody knows which are right, as the last pass left them.");
-    Family missed = gauge("bonsai_group_scrub_missed_bytes", "Bytes that the last pass could not compare.");
+    Family missed = gauge("bonsai_group_scrub_missed_bytes", "Bytes that the last pass could not compare or repair.");
     for (const GroupInfo& group : groups) {
       AddSample(&passes, With({{"group", group.name}}), static_cast<double>(group.scrub_passes));
       AddSample(&compared, With({{"group", group.name}}), static_cast<double>(group.scrub_compared_bytes));

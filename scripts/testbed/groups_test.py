@@ -107,6 +107,10 @@ class Tests:
               f"pause {pause_s:.1f} s; {found} found from another guest without owner and witness; "
               f"{second.acknowledged} acknowledged before all power was cut, {last} found")
 
+    def sums(self, pool):
+        """What the guests hold; one element: the same."""
+        return {self.testbed.run("exec", k, f"busybox sha256sum {pool}").split()[0] for k in (1, 2, 3)}
+
     def test_a_fresh_node_takes_a_lost_one_s_place(self):
         """Three members in the guests' memory, which a cut empties."""
         for k in (1, 2, 3):
@@ -125,10 +129,17 @@ class Tests:
         writer.thread.join()
         words = f"{secret} {self.programs}/power_cut check '{group}' {writer.acknowledged}"
         found = self.testbed.run("exec", 3, words, seconds=240)
-        sums = {self.testbed.run("exec", k, "busybox sha256sum /dev/shm/pools/three").split()[0] for k in (1, 2, 3)}
-        assert len(sums) == 1, "the members differ"
+        pool = "/dev/shm/pools/three"
+        assert len(self.sums(pool)) == 1, "the members differ"
+        self.testbed.run("exec", 2, f"busybox dd if=/dev/urandom of={pool} bs=4096 seek=4000 count=20 conv=notrunc")
+        assert len(self.sums(pool)) == 2, "nothing was damaged"
+        said = self.testbed.run("exec", 1, f"{secret} {self.bonsai} scrub --json --pool='{group}'", seconds=240)
+        repaired = [int(found) for found in re.findall(r'"repaired_bytes": (\d+)', said)]
+        assert repaired == [0, 20 * 4096, 0], said
+        assert len(self.sums(pool)) == 1, "scrubbing has left members that differ"
         print(f"three members over Soft-RoCE, one lost with its disk: acknowledged {writer.acknowledged}, found "
-              f"{found.strip()}; all members equal byte for byte; longest pause {writer.longest_s:.1f} s")
+              f"{found.strip()}; all members equal byte for byte, also after 80 KiB of one were damaged and scrubbed; "
+              f"longest pause {writer.longest_s:.1f} s")
 
     def test_down_leaves_nothing(self):
         self.testbed.run("down")
