@@ -51,6 +51,7 @@ TEST(LayoutMutants, TheLossOfEachRuleIsNoticed) {
              {kReadsNotSplit, "a read is from one target", "*StripedVolume.Reads*"},
              {kFirstTrusted, "what most members hold is sound", "Mend.*-*IsOut*"},
              {kNotCombined, "members are not put together", "Mend.*-*IsOut*"},
+             {kNotTakenApart, "neighbours stay one block", "Mend.ASound*"},
              {kSoundRepaired, "a sound member is repaired", "Mend.*-*IsOut*"},
              {kNotRepaired, "the damage stays", "Mend.*-*IsOut*"},
              {kAwayIsDamaged, "what a member that is away may have is damaged", "Mend.WhileASound*"},

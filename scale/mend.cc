@@ -39,9 +39,20 @@ bool read(Piece* piece, std::byte* to) {
       std::find_if(piece->copies.begin(), piece->copies.end(), [](const auto& copy) { return copy != nullptr; });
   if (first == piece->copies.end()) return false;
   std::memcpy(to + piece->done, first->get(), piece->bytes);
-  piece->differing = differing_blocks(piece->copies, piece->offset, piece->bytes, /*together=*/true);
-  for (DifferingBlock& block : piece->differing) block.begin += piece->done;
   return true;
+}
+
+// Notes where members differ. Returns these blocks. `together`: neighbours in which the same members differ are one.
+std::vector<const DifferingBlock*> find_differing(std::vector<Piece>* pieces, bool together) {
+  std::vector<const DifferingBlock*> all;
+  for (Piece& piece : *pieces) {
+    piece.differing = differing_blocks(piece.copies, piece.offset, piece.bytes, together);
+    for (DifferingBlock& block : piece.differing) {
+      block.begin += piece.done;
+      all.push_back(&block);
+    }
+  }
+  return all;
 }
 
 // Tries versions of the blocks at `to`, where the rest is there already.
@@ -50,7 +61,8 @@ class Trial {
   Trial(std::vector<const DifferingBlock*> blocks, const std::function<bool(const std::byte*)>& is_sound, std::byte* to)
       : blocks_(std::move(blocks)), is_sound_(is_sound), to_(to), chosen_(blocks_.size()) {}
 
-  bool find_sound(size_t members) {
+  // *tries: how many there may be yet.
+  bool find_sound(size_t members, uint64_t* tries) {
     for (size_t i = 0; i < blocks_.size(); ++i) choose(i, 0);
     if (is_sound_(to_)) return true;
     for (size_t member = 0; member < members; ++member) {
@@ -62,7 +74,7 @@ class Trial {
       if (is_sound_(to_)) return true;
     }
     for (size_t i = 0; i < blocks_.size(); ++i) choose(i, 0);
-    for (uint64_t tries = 1 + members; tries < kMendTriesMax && next(); ++tries) {
+    for (*tries -= std::min(*tries, 1 + members); *tries > 0 && next(); --*tries) {
       if (is_sound_(to_)) return true;
     }
     return false;
@@ -102,17 +114,22 @@ void repair(const Piece& piece, const std::byte* sound) {
   }
 }
 
-// Puts them together.
+// Puts them together. Damage may be long, so neighbours are tried as one first. But it may also end on one member where
+// it begins on another, and of two members both differ in both places.
 bool find_sound(std::vector<Piece>* pieces, const std::function<bool(const std::byte*)>& is_sound, std::byte* to) {
   size_t members = 0;
   bool were_read = true;
-  std::vector<const DifferingBlock*> differing;
   for (Piece& piece : *pieces) {
     were_read = read(&piece, to) && were_read;
     members = std::max(members, piece.copies.size());
-    for (const DifferingBlock& block : piece.differing) differing.push_back(&block);
   }
-  return were_read && Trial(std::move(differing), is_sound, to).find_sound(members);
+  if (!were_read) return false;
+  uint64_t tries = kMendTriesMax;
+  const std::vector<const DifferingBlock*> together = find_differing(pieces, /*together=*/true);
+  const size_t count = together.size();
+  if (Trial(together, is_sound, to).find_sound(members, &tries)) return true;
+  std::vector<const DifferingBlock*> apart = find_differing(pieces, /*together=*/false);
+  return apart.size() != count && Trial(std::move(apart), is_sound, to).find_sound(members, &tries);
 }
 
 // Whether a member was not read that may have the bytes. Keeps the reason as the volume's.

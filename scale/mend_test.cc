@@ -161,6 +161,18 @@ TEST_F(Mend, MembersThatAreDamagedInDifferentPlacesArePutTogether) {
   }
 }
 
+// In neighbouring blocks different members are sound, and all differ in both.
+TEST_F(Mend, ASoundBlockBesideAnotherMembersSoundBlockIsFound) {
+  make({"p"});
+  constexpr uint64_t kBlock = base::kMediaBlockBytes, kFirst = 10 * kBlock - kAt % kBlock;
+  flip(1, kFirst + 10);
+  flip(2, kFirst + 20);
+  flip(0, kFirst + kBlock + 10);
+  flip(2, kFirst + kBlock + 20);
+  ASSERT_TRUE(mend());
+  expect_all_whole();
+}
+
 TEST_F(Mend, WhatAllHaveDamagedIsRefusedAndStays) {
   make({"p"});
   std::vector<std::string> before;

@@ -58,6 +58,7 @@ enum Mutant : uint64_t {
   kSoundRepaired = uint64_t{1} << 42,  // a member is repaired that holds the sound bytes
   kNotRepaired = uint64_t{1} << 43,    // sound bytes are returned, and the damage stays
   kAwayIsDamaged = uint64_t{1} << 51,  // what a member that is away may have is damaged
+  kNotTakenApart = uint64_t{1} << 56,  // neighbours in which the same members differ stay one block
   // Of scrubbing.
   kScrubComparesNothing = uint64_t{1} << 52,  // what members hold is read, and not compared
   kScrubWrittenDiffers = uint64_t{1} << 45,   // what was written meanwhile is taken for damage
