@@ -36,9 +36,13 @@ class Scrub : public ::testing::Test {
   using Verdict = ScrubBlock::Verdict;
 
   // Makes a group on so many nodes, full of random bytes, whose blocks `judge` judges. It is compared on request alone.
+  // With a witness it is on all nodes but the last one.
   void make(size_t members, const Targets::Judge& judge = nullptr, uint64_t bytes_per_s = 0,
-            uint64_t member_ms = 60'000) {
-    nodes_ = std::make_unique<ServingNodes>("scrubs", members);
+            uint64_t member_ms = 60'000, bool has_witness = false) {
+    nodes_ = std::make_unique<ServingNodes>("scrubs", members + (has_witness ? 1 : 0));
+    std::string group = nodes_->name(0, "p");
+    for (size_t i = 1; i < members; ++i) group += "|" + nodes_->name(i, "p");
+    group += has_witness ? "?witness=" + nodes_->name(members, "w") : "?replicas_min=1";
     TargetConfig config;
     config.first_bytes = kScrubFirstBytes;
     config.limit_ms = 20'000;
@@ -48,7 +52,7 @@ class Scrub : public ::testing::Test {
     };
     targets_ = std::make_unique<Targets>(config);
     TargetName name;
-    ASSERT_EQ("OK", parse_target_name(nodes_->group("p") + "?replicas_min=1", &name).ToString());
+    ASSERT_EQ("OK", parse_target_name(group, &name).ToString());
     ASSERT_EQ("OK", targets_->add(std::move(name)).ToString());
     ASSERT_EQ("OK", targets_->back().create(kScrubPoolBytes).ToString());
     volume_ = targets_->hooked_volume();
@@ -304,6 +308,24 @@ TEST_F(Scrub, TheFirstWindowIsDueAfterItsTime) {
   EXPECT_EQ(info().scrub_compared_bytes + info().scrub_passes, 0U) << "it is due in three days";
   ASSERT_EQ("OK", targets_->scrub_now().ToString());
   EXPECT_EQ(info().scrub_passes, 1U);
+}
+
+// It has a page and no bytes.
+TEST_F(Scrub, AWitnessIsNeitherReadNorWaitedFor) {
+  make(2, nullptr, 0, /*member_ms=*/60'000, /*has_witness=*/true);
+  const std::string witness = nodes_->bytes_of(2, "w");
+  const auto read_by_a_pass = [this] {
+    const rdma::Traffic before = targets_->traffic();
+    EXPECT_EQ("OK", targets_->scrub_now().ToString());
+    return (targets_->traffic() - before).of(rdma::Verb::kRead).bytes;
+  };
+  EXPECT_EQ(read_by_a_pass(), 2 * kScrubPoolBytes);
+  (*nodes_)[2].end();
+  EXPECT_EQ(read_by_a_pass(), 2 * kScrubPoolBytes);
+  EXPECT_EQ(info().scrub_unsettled_bytes + info().scrub_missed_bytes, 0U);
+  expect_all_right();
+  (*nodes_)[2].start();
+  EXPECT_TRUE(nodes_->bytes_of(2, "w") == witness);
 }
 
 TEST_F(Scrub, OneMemberAloneIsNotCompared) {
