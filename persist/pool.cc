@@ -61,6 +61,10 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
   fill(volume, Addr(target, sb.log_table_offset), log_table);
 }
 
+void write_superblock(scale::Volume& volume, const Superblock& sb, uint64_t copy) {
+  volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteSuperblock);
+}
+
 namespace {
 
 // Writes the first copy on each target; its first word, which is atomic, comes last: until then the mark is there, and
@@ -82,7 +86,7 @@ Status write_first_superblocks(scale::Volume& volume, const std::vector<Superblo
 Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
   for (Superblock sb : superblocks) {
     sb.seal();
-    volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteSuperblock);
+    write_superblock(volume, sb, copy);
   }
   return volume.fence(kSiteSuperblockFence) ? Status::OK() : volume.health();
 }

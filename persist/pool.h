@@ -74,6 +74,8 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
 // Writes everything of a new target that is not data, except for the superblocks: unused structures are marked as such.
 // Requires: the volume is bound to the pool; the superblock describes a sound layout.
 void fill_target(scale::Volume& volume, const Superblock& sb);
+// Writes one of the two copies of a target's superblock; a fence makes it durable. Requires: it is sealed.
+void write_superblock(scale::Volume& volume, const Superblock& sb, uint64_t copy);
 
 // The bytes of a target that read_pool() reads: superblocks and state page.
 inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;

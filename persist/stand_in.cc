@@ -74,9 +74,7 @@ class StandIns {
     sb.seal();
     fill_target(volume_, sb);
     write_state(target);
-    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
-      volume_.nt_copy(Addr(target, copy * kPageBytes), &sb, sizeof sb, kSiteSuperblock);
-    }
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_superblock(volume_, sb, copy);
   }
 
  private:
