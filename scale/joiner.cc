@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPauseMsMin = 100, kPauseMsMax = 10'000;
 constexpr uint64_t kIdleMs = 1'000;  // between two looks, if no member is out
 constexpr uint64_t kBlockBytes = WrittenBlocks::kBlockBytes;
-constexpr uint64_t kBlocksAtOnce = 16;  // at first; half as many after each attempt
+constexpr uint64_t kBlocksAtOnce = 4;  // at first; half as many after each attempt
 
 base::Probe joined{"group.member_joined"};
 base::Probe made_anew{"group.member_made_anew"};

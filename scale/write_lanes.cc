@@ -324,11 +324,12 @@ WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, Copying 
   Noted& mine = this->mine();
   const uint64_t offset = all.offset, n = all.bytes;
   base::BoundedWait wait("link.copy", limit_ms_);
+  bool is_full = false;  // no more can be in flight now
   while (all.bytes > 0) {
     uint64_t part = all.bytes;
     const size_t lane = member->spread.lane_of(all.offset, lanes_.size(), &part);
     Queue queue{member, lane, {all.take_first(part)}};
-    for (; !queue.ranges.empty(); wait.pause()) {
+    for (; !queue.ranges.empty(); is_full ? wait.pause() : void()) {
       if (wait.expired()) return Copied::kNotTaken;
       const std::lock_guard lock(lanes_[lane]->mutex);
       if (!takes(*member, lane, copying)) return Copied::kNotTaken;
@@ -341,6 +342,7 @@ WriteLanes::Copied WriteLanes::copy(LinkTarget* member, WriteRange all, Copying 
       mine.lanes |= uint64_t{1} << lane;
       while (!queue.ranges.empty() && post_next(&mine, &queue, /*is_update=*/false)) {
       }
+      is_full = !queue.ranges.empty();
       retire(&mine, lane);
     }
   }
@@ -365,18 +367,22 @@ bool WriteLanes::await_earlier(uint64_t limit_ms) {
 
 bool WriteLanes::await_member(LinkTarget* member, uint64_t limit_ms) {
   Noted& mine = this->mine();
+  const uint64_t last = mine.orders;  // siblings go on
   const auto is_its = [member](const auto& work) { return work.target == member; };
   const auto is_done = [&] {
     const auto waits = [&](const Queue& queue) { return is_its(queue) && !queue.ranges.empty(); };
-    return std::none_of(mine.posted.begin(), mine.posted.end(), is_its) &&
+    const auto is_meant = [&](const Posted& posted) { return is_its(posted) && posted.order <= last; };
+    return std::none_of(mine.posted.begin(), mine.posted.end(), is_meant) &&
            std::none_of(mine.queues.begin(), mine.queues.end(), waits);
   };
   base::BoundedWait wait("link.member", limit_ms);
   for (; !is_done() && member->state.takes_updates() && !wait.expired(); wait.pause()) advance(&mine);
   const bool holds_all = is_done() && member->state.takes_updates();
-  std::erase_if(mine.posted, is_its);
-  for (Queue& queue : mine.queues) {
-    if (is_its(queue)) queue.ranges.clear();
+  if (!holds_all) {
+    std::erase_if(mine.posted, is_its);
+    for (Queue& queue : mine.queues) {
+      if (is_its(queue)) queue.ranges.clear();
+    }
   }
   settle(&mine);
   if (mine.lanes == 0) mine.noted.store(false);
