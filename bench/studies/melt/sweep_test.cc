@@ -74,7 +74,10 @@ TEST_F(Sweep, MeasuresEachRateAndEndsAtTheLastOne) {
   ASSERT_FALSE(targets.empty());
   ASSERT_LE(targets.size(), 3U);
   EXPECT_TRUE(std::equal(targets.begin(), targets.end(), all.begin()));
-  EXPECT_EQ(curves_[0].held() == targets.size(), targets == all);
+  EXPECT_GE(curves_[0].held() + 1, targets.size());
+  if (targets != all) {
+    EXPECT_LT(curves_[0].held(), targets.size());
+  }
   EXPECT_EQ(samples_.size(), 2 * targets.size());
   for (const MeltPoint& point : curves_[0].points) {
     EXPECT_EQ(point.samples, 2U);
