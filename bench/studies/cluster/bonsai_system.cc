@@ -17,6 +17,7 @@
 #include "bench/engines/pool_place.h"
 #include "bench/studies/cluster/system_makers.h"
 #include "bonsai/db.h"
+#include "bonsai/groups.h"
 #include "rdma/fabric.h"
 #include "scale/fabrics.h"
 #include "scale/pool_server.h"
@@ -47,7 +48,7 @@ class CountedFabric final : public rdma::Fabric {
     std::unique_ptr<rdma::Worker> made;
     BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&made));
     *worker = std::make_unique<CountedWorker>(this, std::move(made));
-    workers_.push_back(worker->get());
+    workers_.push_back({worker->get(), {}});
     return Status::OK();
   }
   [[nodiscard]] uint32_t caller() const override {
@@ -57,17 +58,17 @@ class CountedFabric final : public rdma::Fabric {
 
   // Counts the calling coroutine's lists for this thread.
   void join(size_t thread) { thread_of_[base::Scheduler::number()] = thread; }
-  // Lists posted, by worker. Requires: the workers exist, as for traffic().
+  // Lists posted, by worker.
   [[nodiscard]] std::vector<uint64_t> lists() const {
     std::vector<uint64_t> lists;
-    for (const rdma::Worker* worker : workers_) lists.push_back(worker->traffic().round_trips);
+    for (const auto& worker : workers_) lists.push_back(worker.traffic().round_trips);
     return lists;
   }
   // Lists that the thread's coroutines have posted since the last call.
   uint64_t take_lists(size_t thread) { return std::exchange(lists_[thread], 0); }
   [[nodiscard]] rdma::Traffic traffic() const {
     rdma::Traffic traffic;
-    for (const rdma::Worker* worker : workers_) traffic += worker->traffic();
+    for (const auto& worker : workers_) traffic += worker.traffic();
     return traffic;
   }
 
@@ -77,6 +78,7 @@ class CountedFabric final : public rdma::Fabric {
    public:
     CountedWorker(CountedFabric* fabric, std::unique_ptr<rdma::Worker> worker)
         : fabric_(*fabric), worker_(std::move(worker)) {}
+    ~CountedWorker() override { fabric_.note_end(this); }
     Status listen(const std::string& address, const rdma::Hello& own, rdma::Admit admit) override {
       return worker_->listen(address, own, std::move(admit));
     }
@@ -104,11 +106,23 @@ class CountedFabric final : public rdma::Fabric {
     const std::unique_ptr<rdma::Worker> worker_;
   };
 
+  // Some workers are made for a few requests alone.
+  struct Counted {
+    const rdma::Worker* worker;  // null: it has ended
+    rdma::Traffic ended;
+    [[nodiscard]] const rdma::Traffic& traffic() const { return worker != nullptr ? worker->traffic() : ended; }
+  };
+  void note_end(const rdma::Worker* worker) {
+    for (Counted& each : workers_) {
+      if (each.worker == worker) each = {nullptr, worker->traffic()};
+    }
+  }
+
   const std::unique_ptr<rdma::Fabric> fabric_;
   std::vector<uint64_t> lists_;  // by thread; the last counts for everything that is no thread's
   const size_t threads_;
-  std::vector<const rdma::Worker*> workers_;  // in the order of a link's workers
-  std::map<size_t, size_t> thread_of_;        // by number of the coroutine
+  std::vector<Counted> workers_;        // in the order of a link's workers
+  std::map<size_t, size_t> thread_of_;  // by number of the coroutine
 };
 
 // Groups the requests of one thread's coroutines. A request waits while `groups_max` groups are in flight; the requests
@@ -247,8 +261,8 @@ class BonsaiSystem final : public System {
  public:
   explicit BonsaiSystem(const StoreSize& size) : size_(size) {
     constexpr uint64_t kBytesPerRecord = 160, kBytesAtLeast = 16 * base::kMiB;
-    const size_t node_bytes =
-        kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / size.memory_nodes;
+    const size_t parts = is_group() ? 1 : size.memory_nodes;
+    const size_t node_bytes = kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / parts;
     target_bytes_ = node_bytes / size.pools_per_node / base::kMiB * base::kMiB;
   }
   ~BonsaiSystem() override {
@@ -275,7 +289,7 @@ class BonsaiSystem final : public System {
     const rivals::Limit limit("opening the pool", kOpenMsMax);
     while (!in_order_ && opened_.ok()) {
       if (limit.expired()) return limit.status();
-      base::sleep_us(kLookUs / 100);
+      base::sleep_us(client_look_us_);
     }
     BONSAI_RETURN_IF_ERROR(opened_);
     auto& seats = seats_[seat.connection];
@@ -286,13 +300,24 @@ class BonsaiSystem final : public System {
     return Status::OK();
   }
   void set_threads(size_t threads) override { size_.threads = threads; }
+  void set_measured(bool measured) override { is_measured_ = measured; }
   [[nodiscard]] size_t background_threads() const override { return 1; }
   Status background(const rivals::Seat&, const std::function<bool()>& stop) override {
     opened_ = open();
     if (!opened_.ok()) return opened_;
+    const bool joins = is_measured_ && size_.nodes_are == NodesAre::kMembersJoining;
+    if (joins) opened_ = set_last_silent(true);
     put_in_order();
-    while (!stop()) base::sleep_us(10);
-    return close();
+    if (joins && opened_.ok()) {
+      base::sleep_us(std::exchange(client_look_us_, 10));  // so that all clients begin at once
+      opened_ = set_last_silent(false);
+    }
+    in_order_ = true;
+    while (opened_.ok() && !stop()) base::sleep_us(10);
+    const bool joined = joins && last().state != MemberState::kJoining;
+    const Status closed = close();
+    if (!opened_.ok() || !joined) return opened_.ok() ? closed : opened_;
+    return Status::InvalidArgument("the member was up to date before the clients were done: ask for fewer operations");
   }
   [[nodiscard]] uint64_t switch_ns() const override { return 1; }
   [[nodiscard]] rdma::Traffic traffic() const override {
@@ -301,6 +326,7 @@ class BonsaiSystem final : public System {
   [[nodiscard]] std::vector<uint64_t> shared_lists() const override {
     return fabric_ == nullptr ? std::vector<uint64_t>() : fabric_->lists();
   }
+  [[nodiscard]] uint64_t copied_bytes() const override { return is_group() && in_order_ ? last().copied_bytes : 0; }
   uint64_t take_lists(const rivals::Connection* connection) override { return seats_.at(connection)->take_lists(); }
   [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
@@ -324,17 +350,36 @@ class BonsaiSystem final : public System {
     config.domain = rdma::RemoteDomain::kAdrDirect;
     std::unique_ptr<scale::PoolServer>& server = servers_.emplace_back();
     BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric, config, &server));
-    cluster->serve_beside([serving = server.get()](uint64_t limit_ms) { return serving->serve(limit_ms); });
+    cluster->serve_beside([this, number, serving = server.get()](uint64_t limit_ms) {
+      if (number != silent_) return serving->serve(limit_ms);
+      base::sleep_ms(1);
+      return Status::OK();
+    });
     return Status::OK();
   }
+  [[nodiscard]] bool is_group() const { return size_.nodes_are != NodesAre::kTargets; }
+  // The last node falls silent, or answers again. Returns when its member is out, or not any more.
+  Status set_last_silent(bool silent) {
+    silent_ = silent ? servers_.size() - 1 : SIZE_MAX;
+    const rivals::Limit limit("a member that leaves or joins", kOpenMsMax);
+    while ((last().state == MemberState::kOut) != silent) {
+      if (limit.expired()) return limit.status();
+      base::sleep_us(10);
+    }
+    return Status::OK();
+  }
+  [[nodiscard]] GroupMember last() const { return GetGroups(*db_).front().members.back(); }
   Status open() {
     std::string path;
     for (size_t i = 0; i < servers_.size(); ++i) {
       for (size_t j = 0; j < size_.pools_per_node; ++j) {
-        path += (path.empty() ? "" : ",") + (scheme_ + "://" + address_of(i)) + "/pool" + std::to_string(i) + "-" +
-                std::to_string(j);
+        path += (path.empty() ? ""
+                 : is_group() ? "|"
+                              : ",") +
+                (scheme_ + "://" + address_of(i)) + "/pool" + std::to_string(i) + "-" + std::to_string(j);
       }
     }
+    if (size_.nodes_are == NodesAre::kMembersJoining) path += "?replicas_min=1";
     Options options;
     options.create_if_missing = true;
     options.pool_bytes = target_bytes_;
@@ -355,10 +400,10 @@ class BonsaiSystem final : public System {
       before = traffic();
       base::sleep_us(kLookUs);
     }
-    in_order_ = true;
   }
   Status close() {
     in_order_ = false;
+    client_look_us_ = kLookUs / 100;
     stats_ = db_->GetStats();
     Status status = db_->Close();
     fabric_.reset();
@@ -377,8 +422,11 @@ class BonsaiSystem final : public System {
   std::unique_ptr<DB> db_;
   std::map<const rivals::Connection*, std::unique_ptr<Seats>> seats_;
   Status opened_;
-  bool in_order_ = false;  // clients may begin
-  Stats stats_;            // before it was closed
+  bool is_measured_ = false;
+  uint64_t client_look_us_ = kLookUs / 100;
+  bool in_order_ = false;     // clients may begin
+  size_t silent_ = SIZE_MAX;  // the number of a server that does not answer
+  Stats stats_;               // before it was closed
 };
 
 }  // namespace

@@ -26,6 +26,13 @@ enum class DurabilityClass : uint8_t {
   kDurable,   // class D: a power cut
 };
 
+// What the memory nodes are to Bonsai.
+enum class NodesAre : uint8_t {
+  kTargets,        // each one has targets of its own
+  kMembers,        // of one target: each one holds all
+  kMembersJoining  // the same, and the last one was away and is brought up to date while clients act
+};
+
 // The records that a system is to store.
 struct StoreSize {
   uint64_t records_max = 1;
@@ -36,8 +43,9 @@ struct StoreSize {
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or the system's default
   size_t pools_per_node = 1;               // of a memory node; of Bonsai
   uint64_t stripe_unit_bytes = 0;          // of Bonsai; 0: not striped
-  uint64_t fault_ns = 0;                   // that a fault of paging takes beside the fabric; 0: as at user level
-  size_t runs_max = 1;                     // clients are new in each run and leave the rests of their chunks
+  NodesAre nodes_are = NodesAre::kTargets;
+  uint64_t fault_ns = 0;  // that a fault of paging takes beside the fabric; 0: as at user level
+  size_t runs_max = 1;    // clients are new in each run and leave the rests of their chunks
 };
 
 class System {
@@ -56,6 +64,8 @@ class System {
   virtual Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) = 0;
   // Sets the number of threads of a compute node from now on. Requires: no client yet.
   virtual void set_threads(size_t) {}
+  // Whether the next run is measured: a member joins beside such a run only (NodesAre::kMembersJoining).
+  virtual void set_measured(bool) {}
   // Background work of a compute node beside its clients, and the number of its threads (Cluster::Background). Default:
   // none.
   [[nodiscard]] virtual size_t background_threads() const { return 0; }
@@ -70,6 +80,8 @@ class System {
   [[nodiscard]] virtual uint64_t take_lists(const rivals::Connection*) { return 0; }
   // Time that the busiest thread of the system's own servers spent on calls; 0 if that can be no bottleneck.
   [[nodiscard]] virtual uint64_t server_busy_ns() const { return 0; }
+  // Bytes that a member which joins has got so far (NodesAre::kMembersJoining).
+  [[nodiscard]] virtual uint64_t copied_bytes() const { return 0; }
   // Bytes that records take on all memory nodes.
   [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
   // Bytes of the caches of a client's compute node, private caches of all its clients included.

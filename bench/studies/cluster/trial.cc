@@ -109,6 +109,7 @@ class Trial::Run {
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
   [[nodiscard]] double spread() const { return spread_of(part_ends_ns_); }
   [[nodiscard]] uint64_t server_busy_ns() const { return last_.server_busy_ns - first_.server_busy_ns; }
+  [[nodiscard]] uint64_t copied_bytes() const { return last_.copied_bytes - first_.copied_bytes; }
   // The lists of the worker that posted most.
   [[nodiscard]] uint64_t shared_lists() const {
     uint64_t most = 0;
@@ -131,10 +132,11 @@ class Trial::Run {
     uint64_t ns = 0;
     rdma::Traffic traffic;                    // of all threads until then
     std::vector<uint64_t> shared_lists = {};  // by worker
-    uint64_t server_busy_ns = 0;
+    uint64_t server_busy_ns = 0, copied_bytes = 0;
   };
   [[nodiscard]] Moment now() const {
-    Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists(), system_.server_busy_ns()};
+    Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists(), system_.server_busy_ns(),
+                  system_.copied_bytes()};
     for (const auto& [connection, ns] : busy_until_ns_) moment.traffic += connection->worker().traffic();
     return moment;
   }
@@ -276,6 +278,7 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                               .cache_bytes = options.cache_bytes,
                               .pools_per_node = options.pools_per_node,
                               .stripe_unit_bytes = options.stripe_unit_bytes,
+                              .nodes_are = options.nodes_are,
                               .fault_ns = options.fault_ns,
                               .runs_max = options.runs_max});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
@@ -323,6 +326,7 @@ Status Trial::run(const Workload& workload, uint64_t operations, TrialResult* re
 Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* result) {
   Run run(*this, result != nullptr ? options_.shape : kFillers, workload, operations, result != nullptr);
   ++runs_;
+  system_->set_measured(result != nullptr);
   const bool instant = result == nullptr || options_.opens_at_once;
   const Cluster::Background background{system_->background_threads(),
                                        [&](const rivals::Seat& seat, const std::function<bool()>& stop) {
@@ -350,6 +354,7 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
   result->traffic = run.traffic();
   result->shared_lists = run.shared_lists();
   result->server_busy_ns = run.server_busy_ns();
+  result->copied_bytes = run.copied_bytes();
   result->latency = run.latency;
   result->spread = run.spread();
   result->cache_bytes = system_->cache_bytes(options_.shape);

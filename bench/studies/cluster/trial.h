@@ -28,6 +28,7 @@ struct TrialResult {
   rdma::Traffic traffic;        // of all clients' threads and of the background
   uint64_t shared_lists = 0;    // part of the traffic: lists of one worker for all threads of a compute node
   uint64_t server_busy_ns = 0;  // System::server_busy_ns()
+  uint64_t copied_bytes = 0;    // System::copied_bytes()
   Histogram latency;            // of operations, ns of virtual time
   uint64_t cache_bytes = 0;     // of a compute node, at the end
   double memory_bytes_per_record = 0;
@@ -64,6 +65,7 @@ struct TrialOptions {
   size_t memory_nodes = 1;
   size_t pools_per_node = 1;       // StoreSize
   uint64_t stripe_unit_bytes = 0;  // StoreSize
+  NodesAre nodes_are = NodesAre::kTargets;
   KeyForm key_form = KeyForm::kFixed8;
   uint64_t records = 1'000;
   uint64_t inserts_max = 0;    // beyond the load, by all workloads together

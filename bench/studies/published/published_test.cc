@@ -27,6 +27,7 @@ constexpr Sum kSums[] = {
     {"index-technique", 5, 178.38},
     {"pipelining", 5, 66.28},
     {"offloading", 5, 401.79},
+    {"replication", 2, 2134},
     {"striping", 4, 8325669.6},
     {"synthesis, Load, integers", 7, 165.2},
     {"synthesis, A, integers", 7, 132.88},
