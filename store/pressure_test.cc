@@ -96,7 +96,7 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   uint64_t records = 0;
   while (db_->Put(key_of(records), std::string(500, 'v')).ok()) ++records;
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> deletes{0};
+  std::atomic<uint64_t> deletes{0}, refused{0};
   const RunningTime time;
   std::vector<std::thread> deleters;
   for (uint64_t thread = 0; thread < 3; ++thread) {
@@ -104,8 +104,8 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
       base::Random random(thread + 1);
       while (!stop.load() && time.ms() < kGiveUpMs) {
         const Status deleted = db_->Delete(key_of(random.below(records)) + "absent");
-        EXPECT_TRUE(deleted.ok()) << deleted.ToString();
-        deletes.fetch_add(1);
+        EXPECT_TRUE(deleted.ok() || deleted.IsNoSpace()) << deleted.ToString();
+        (deleted.ok() ? deletes : refused).fetch_add(1);
       }
     });
   }
@@ -137,6 +137,7 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   EXPECT_TRUE(drained.ok() || drained.IsUnavailable()) << drained.ToString();
   stop.store(true);
   for (std::thread& deleter : deleters) deleter.join();
+  EXPECT_LE(refused.load(), deletes.load() / 100) << "a busy machine may keep a delete from the log for kStallMs";
   const Status after = db_->Drain();
   EXPECT_TRUE(after.ok()) << after.ToString();
 }
