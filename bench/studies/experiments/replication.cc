@@ -123,7 +123,7 @@ Status run(const ExperimentPlan& plan, ExperimentResult* result) {
       "Offloading, which goes to all members, is in round trips, messages and bytes.",
       "SWARM (SOSP 2024) states one round trip for a replicated update, too, by quorums and without order of keys; its "
       "messages are not published as counts.",
-      "The last member was away and is copied to during the whole run of that column."};
+      "The last member was away and is copied to during the whole run of that column. Nothing is scrubbed meanwhile."};
   return Status::OK();
 }
 
@@ -133,7 +133,7 @@ Reference theirs() { return published_reference("replication"); }
 }  // namespace
 
 const Registered<Experiment> kReplicationExperiments("replication", []() -> std::vector<Experiment> {
-  return {{"replication", "What a further member of a target costs", "docs/nodes.md, groups; FUSEE, FAST 2023",
+  return {{"replication", "What a further member of a target costs", "FUSEE, FAST 2023; groups of docs/nodes.md",
            "puts and gets by the number of members, alone and while a member is brought up to date", run, theirs}};
 });
 

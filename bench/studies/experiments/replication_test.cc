@@ -30,10 +30,11 @@ TEST_F(ReplicationTest, AFurtherMemberCostsMessagesAlone) {
     EXPECT_NEAR(at(row, "put, round trips"), 1, .1) << row;
     EXPECT_NEAR(at(row, "put, messages"), members * at(0, "put, messages"), .05 * members) << row;
     EXPECT_NEAR(at(row, "put, bytes"), members * at(0, "put, bytes"), .1 * members * at(0, "put, bytes")) << row;
-    EXPECT_EQ(at(row, "get, messages"), at(0, "get, messages")) << row;
+    EXPECT_NEAR(at(row, "get, messages"), at(0, "get, messages"), .01) << row;
     if (row == 0) continue;
     EXPECT_LT(at(row, "put, 50th percentile"), 1.2 * at(0, "put, 50th percentile")) << row;
-    EXPECT_GT(at(row, "puts while the last member is brought up to date"), .6 * at(row, "puts")) << row;
+    // A copy takes half of the time at most.
+    EXPECT_GT(at(row, "puts while the last member is brought up to date"), .5 * at(row, "puts")) << row;
     EXPECT_GT(at(row, "copied meanwhile"), 500) << row;
   }
 }
